@@ -13,7 +13,7 @@ Hashes = npt.NDArray[np.uint64]
 
 
 class DistinctCount:
-    """How many texts differ. Beyond _MOST of them, only those with small hashes are kept, and stand for the others."""
+    """A count of distinct texts; beyond _MOST, only texts with small hashes are kept, and represent the others."""
 
     def __init__(self, most: int = _MOST) -> None:
         self._most = most

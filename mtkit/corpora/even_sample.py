@@ -1,4 +1,4 @@
-"""Draw an even sample of a stream whose length is not known, and say how sure a share of it is."""
+"""Draw an evenly spaced sample of a stream of unknown length, and give the interval of a share measured on it."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What is in a corpus and what is wrong with it: figures, and findings with shares, examples and remedies.
+"""Measure a corpus and find what is wrong with it: figures, and findings with shares and examples.
 
 One pass counts words and repeats of all pairs. Whatever takes longer (the cleaning rules, languages, near duplicates)
 is done for all pairs of a small corpus and for an even sample of a large one: blocks of 16 pairs at equal distances,
@@ -54,7 +54,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Finding:
-    """One kind of thing that may be wrong, and how many pairs have it."""
+    """One kind of problem, and how many pairs have it."""
 
     name: str
     share: Share
@@ -64,7 +64,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class SideFacts:
-    """What one side of the corpus is like."""
+    """Figures about one side of the corpus."""
 
     language: str
     n_words: int
@@ -78,7 +78,7 @@ class SideFacts:
 
 @dataclass(frozen=True)
 class CorpusReport:
-    """All of it."""
+    """The whole report."""
 
     languages: tuple[str, str]
     n_pairs: int
@@ -117,7 +117,7 @@ def report_corpus(
 
 
 class _Whole:
-    """What is counted over all pairs, and the samples."""
+    """The counts over all pairs, and the samples."""
 
     def __init__(self, languages: tuple[str, str]) -> None:
         self._languages = languages
@@ -155,7 +155,7 @@ class _Whole:
 
 @dataclass(frozen=True)
 class _Judged:
-    """The judged pairs, and what was found: by name of the finding, by index of the pair, the detail."""
+    """The judged pairs, and the details found, by the finding's name and the pair's index."""
 
     pairs: list[Pair]
     blocks: list[int]  # how many pairs each block has

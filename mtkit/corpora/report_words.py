@@ -1,4 +1,4 @@
-"""The report of a corpus in words: titles and meanings of the findings, what is usual, and the commands that help."""
+"""Write the report of a corpus: titles and meanings of the findings, usual shares, and the commands that help."""
 
 import json
 import math
@@ -38,7 +38,7 @@ _CLEAN = {
     ),
     "max_length_ratio": _Words(
         "lengths too different",
-        "One side says more than the other, or another thing. Many of them: lines have slipped.",
+        "One side says more than the other, or something else. If there are many, lines have slipped.",
         0.0005,
     ),
     "min_letters_share": _Words("few letters", "A side is mostly digits and marks: tables, codes, prices.", 0.0005),
@@ -54,14 +54,16 @@ _CLEAN = {
     ),
     "copies": _Words("copies", "Both sides have the same words: not translated.", 0.0005),
     "numbers": _Words(
-        "numbers differ", "A number of one side is in no form on the other. Many: lines have slipped.", 0.01
+        "numbers differ",
+        "The other side has a number of this side in no form. If there are many, lines have slipped.",
+        0.01,
     ),
     "urls": _Words("addresses differ", "A web or e-mail address is on one side only.", 0.0005),
     "placeholders": _Words(
         "placeholders differ", "A placeholder of a program, such as {name} or %s, is on one side only.", 0.0005
     ),
     "tags": _Words("markup differs", "Markup such as <b> is on one side only.", 0.0005),
-    "repetition": _Words("loops", "One side repeats words as the other does not.", 0.0005),
+    "repetition": _Words("loops", "One side repeats words and the other does not.", 0.0005),
     "min_score": _Words("low score", "The score is below clean.min_score."),
     "mojibake": _Words("mojibake", "Text read in the wrong encoding, such as Ã© for é; cleaning repairs it.", 0.0005),
     "repairs": _Words(
@@ -91,7 +93,7 @@ _OVERLAP = {
 
 
 def words_of_finding(name: str) -> _Words:
-    """Return what a finding is called, means, and how much of it is usual."""
+    """Return a finding's title, its meaning and the usual share."""
     part, _, kind = name.partition(": ")
     if kind in _OVERLAP:
         return _OVERLAP[kind]._replace(title=f"{part}: {_OVERLAP[kind].title}")
@@ -99,7 +101,7 @@ def words_of_finding(name: str) -> _Words:
 
 
 def is_unusual(finding: Finding) -> bool:
-    """Return whether there is surely more of it than in clean corpora."""
+    """Return whether the share is certainly higher than in clean corpora."""
     usual = words_of_finding(finding.name).usual
     share = finding.share
     return usual is not None and finding.share.n > 0 and (share.value if share.low is None else share.low) > usual
@@ -152,9 +154,9 @@ def ordered(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def notes(report: CorpusReport) -> list[str]:
-    """Return what a reader must know about the figures."""
+    """Return the notes that a reader needs to understand the figures."""
     found = [
-        "Usual, at most: what Tatoeba, Multi30k and FLORES have, all of them clean.",
+        "Usual, at most: the share in Tatoeba, Multi30k and FLORES, which are clean.",
         f"Judged: all {report.n_pairs:,} pairs."
         if report.n_judged == report.n_pairs
         else f"Judged: {report.n_judged:,} of {report.n_pairs:,} pairs, evenly spaced in blocks of 16; words, lengths "

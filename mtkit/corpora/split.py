@@ -1,4 +1,4 @@
-"""Split a corpus into train, dev and test that share no sentence; what is too like dev or test goes into neither.
+"""Split a corpus into train, dev and test that share no sentence; pairs too similar to dev or test are left out.
 
 Two sentences are the same if they are equal but for case, punctuation and numbers, and nearly the same if they share
 70 % of their character 4-grams (`text.near_texts`). No source of dev or test is the same as, or nearly, one of train,
@@ -41,7 +41,7 @@ ReadDocuments = Callable[[], Iterator[str]]
 
 
 class Like(NamedTuple):
-    """Why a pair stays out of train: the part that has its like, and on which side."""
+    """Why a pair stays out of train: the part that contains a similar pair, and on which side."""
 
     part: HeldOutPart
     reason: Reason
@@ -49,7 +49,7 @@ class Like(NamedTuple):
 
 @dataclass(frozen=True)
 class SplitReport:
-    """How many pairs went where. n_pairs is the sum of train, dev, test and left_out."""
+    """The number of pairs in each part. n_pairs is the sum of train, dev, test and left_out."""
 
     n_pairs: int
     train: int

@@ -1,4 +1,4 @@
-"""Align the lines of two texts: by lengths and words spelled alike first, then by a lexicon learnt from the result."""
+"""Align the lines of two texts, first by lengths and words spelled alike, then by a lexicon learned from the result."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Aligned:
-    """An alignment, and what it was scored with."""
+    """An alignment and the scores it was made with."""
 
     beads: Beads
     likeness: Mixture
@@ -73,7 +73,7 @@ def align_texts(
 
 
 def _lowest(beads: Beads) -> float:
-    """Return what speaks against lines that differ and stand where they belong, if poor pairs are as common as here.
+    """Return the penalty for a poor pair at its expected place, which depends on how common poor pairs are here.
 
     In text where every tenth pair is wrong, another wrong one is no sign of a slip.
     """

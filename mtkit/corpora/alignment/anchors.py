@@ -1,4 +1,4 @@
-"""Find roughly where the lines of one text stand in the other, by rare words that both have, however far apart."""
+"""Find roughly where the lines of one text stand in the other, at any distance, by rare words that both contain."""
 
 import itertools
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ Points = tuple[Ints, Ints, Floats]  # source lines, target lines, and what each 
 
 
 def anchors(likeness: Mixture, rows: range | None = None, cols: range | None = None) -> Points:
-    """Return the anchor points of two texts, or of these lines of them, by whatever their likeness was learnt from."""
+    """Return the anchor points of two texts, or of some of their lines, by the words that their likeness uses."""
     found = []
     for part in likeness.parts:
         sides = [side if r is None else side.take(np.array(r)) for side, r in ((part.src, rows), (part.tgt, cols))]
@@ -61,7 +61,7 @@ def _likely(table: Table) -> Ints:
 
 
 def anchor_points(src: Side, tgt: Side, pairs: tuple[Ints, Ints], n_words: int) -> Points:
-    """Return places (source line, target line) where rare words translate each other, and what each is worth."""
+    """Return places (source line, target line) where rare words translate each other, and the weight of each."""
     src_posts, tgt_posts = _Postings(src, n_words), _Postings(tgt, n_words)
     n_src, n_tgt = src_posts.counts[pairs[0]], tgt_posts.counts[pairs[1]]
     rare = (n_src > 0) & (n_tgt > 0) & (n_src <= _RARE) & (n_tgt <= _RARE)
@@ -87,7 +87,7 @@ class _Postings:
 
 
 def anchored_band(n_src: int, n_tgt: int, points: Points, path: Beads | None, width: int) -> Band:
-    """Return a band of at least `width` offsets to either side of where the points, and an earlier path, lead.
+    """Return a band around the points and an earlier path, at least `width` offsets wide on either side.
 
     Without points, it runs along the offset of the first lines and that of the last.
     """

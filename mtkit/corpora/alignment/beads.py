@@ -25,7 +25,7 @@ class Scores(Protocol):
 
 @dataclass(frozen=True)
 class Priors:
-    """What an alignment costs apart from its pairs, in nats; 0 for one line with one line."""
+    """The costs of kinds of beads in nats; one line with one line costs 0."""
 
     two_one: float  # also one-two
     two_two: float
@@ -96,7 +96,7 @@ def best_alignment(scores: Scores, n_src: int, n_tgt: int, band: Band, priors: P
 
 
 class _Cells:
-    """The cells of a block's rows. Between two windows stands a cell that no path can use."""
+    """The cells of a block's rows. A cell that no path can use separates two windows."""
 
     def __init__(self, windows: Sequence[Offsets], gap_line: float) -> None:
         parts = [np.arange(first, last + 2) for first, last in windows]
@@ -114,7 +114,7 @@ class _Cells:
 
 
 class _Trail:
-    """How the cells of a block's rows were reached."""
+    """The moves by which the cells of a block's rows were reached."""
 
     def __init__(self, cells: _Cells, n_rows: int) -> None:
         shape = n_rows, len(cells.offsets)

@@ -36,7 +36,7 @@ class SentencePair:
 
 @dataclass(frozen=True)
 class AlignedDocuments:
-    """Two documents and which of their sentences belong together."""
+    """Two documents, and the pairs of their sentences."""
 
     src: Sequence[str]
     tgt: Sequence[str]
@@ -103,7 +103,7 @@ def align_documents(
 
 
 def check_details(outputs: Sequence[Path], details: bool) -> None:
-    """Raise UsageError if details are asked for in a format that has no place for them."""
+    """Raise UsageError if the output format has no columns for details."""
     if details and ".tsv" not in outputs[0].suffixes:
         raise UsageError(f"--details: {outputs[0]} has no columns for the kind and the score; write a .tsv")
 

@@ -29,7 +29,7 @@ class Table:
 
     @classmethod
     def empty(cls, n_words: int) -> "Table":
-        """Return the table of someone who knows neither language."""
+        """Return a table without any knowledge of the languages."""
         zeros = np.zeros(n_words, np.float32)
         return cls(np.zeros(n_words + 1, np.int64), np.zeros(0, np.int64), zeros[:0], zeros)
 
@@ -45,7 +45,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Tables:
-    """What was learnt from other lines than those it scores, in both directions."""
+    """Lexicons of both directions, learned from other lines than those they score."""
 
     forward: Table
     backward: Table
@@ -66,7 +66,7 @@ class Block:
 
 
 class Likeness:
-    """Scores of any lines of two texts; the lexicon of a line is learnt without it, so that no pair proves itself."""
+    """Scores of any lines of two texts; a line's lexicon is learned without it, so that no pair proves itself."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class Likeness:
         return np.asarray(ratios)
 
     def _with_swapped(self, scores: list[Floats], rows: range, cols: range, tables: Tables) -> list[Floats]:
-        """Score the lines of both texts that are in the other's language the other way round."""
+        """Score the lines that are in the other text's language in the opposite direction."""
         assert self.swapped is not None
         i, j = (
             np.flatnonzero(flags[lines.start : lines.stop])
@@ -176,7 +176,7 @@ class Likeness:
 class Mixture:
     """Scores of lines of two texts by one likeness, or by several that see the source in different ways.
 
-    Each may be the right one with equal probability, as in a mixture of models: a pair that one of them holds for a
+    They form a mixture of models with equal weights: a pair that one of them accepts as a
     translation is one, whatever a worse one says.
     """
 
@@ -193,7 +193,7 @@ class Mixture:
 
 
 class _Counts:
-    """How often each line of a stretch has each of the stretch's words."""
+    """Counts of each word of a stretch in each of its lines."""
 
     def __init__(self, side: Side, lines: range) -> None:
         self.n_chars = side.n_chars[lines.start : lines.stop]
@@ -211,7 +211,7 @@ def _frequency(side: Side, n_words: int) -> Floats:
 
 
 def _once(one: Floats, other: Floats) -> Floats:
-    """Return what two lines say for a third together, without counting twice what both say.
+    """Return the evidence of two lines together for a third, without counting twice what both share.
 
     So a line that repeats its neighbour gains nothing from being joined to it.
     """

@@ -1,4 +1,4 @@
-"""Find lines that stand elsewhere in the other text: pairs among what a monotone alignment leaves over."""
+"""Find lines that stand elsewhere in the other text: pairs among the lines that a monotone alignment leaves over."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Stretch:
 
     @property
     def is_gap(self) -> bool:
-        """Whether one of the texts has more lines here."""
+        """Whether the texts have unequal numbers of lines here."""
         return self.src[1] - self.src[0] != self.tgt[1] - self.tgt[0]
 
 
@@ -74,7 +74,7 @@ def merge_beads(runs: list[Beads]) -> Beads:
 
 
 def not_covered(spans: Ints, n: int) -> Ints:
-    """Return 1 for each of n lines that is in none of the spans."""
+    """Return 1 for each of n lines that lies outside all spans, else 0."""
     steps = np.bincount(spans[:, 0], minlength=n + 1) - np.bincount(spans[:, 1], minlength=n + 1)
     return np.asarray(np.cumsum(steps)[:n] == 0).astype(np.int64)
 

@@ -1,4 +1,4 @@
-"""Say in words where two files slip, and write them repaired."""
+"""Describe where two files slip, and write them repaired."""
 
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -35,13 +35,13 @@ class TwoFiles:
 
     @property
     def names(self) -> tuple[str, str]:
-        """What the files are called: their names, or paths where those are the same."""
+        """The names of the files, or their paths if the names are equal."""
         src, tgt = self.paths
         return (str(src), str(tgt)) if src.name == tgt.name else (src.name, tgt.name)
 
 
 def not_related(files: TwoFiles, diagnosis: Diagnosis) -> str:
-    """Return the message about files that have nothing to do with each other."""
+    """Return the message about files that are not translations of each other."""
     few = "; so few lines teach little about two languages" if min(diagnosis.n_src, diagnosis.n_tgt) < 200 else ""
     return (
         f"{files.paths[0]} and {files.paths[1]} do not look like translations of each other: {diagnosis.share:.0%} "
@@ -51,7 +51,7 @@ def not_related(files: TwoFiles, diagnosis: Diagnosis) -> str:
 
 
 def describe(slip: Slip, files: TwoFiles) -> Iterator[str]:
-    """Yield what happened at a slip, and the lines around it, as lines of text."""
+    """Yield the description of a slip and the lines around it."""
     yield _headline(slip, files.names)
     width = max(len(f"{name}:{len(lines)}") for name, lines in zip(files.names, files.lines, strict=True))
     for name, lines, span in zip(files.names, files.lines, (slip.src, slip.tgt), strict=True):

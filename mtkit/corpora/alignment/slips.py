@@ -45,7 +45,7 @@ class Slip:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What two files have in common: pairs of lines, in the order of the source, and slips by place."""
+    """The comparison of two files: pairs of lines in the order of the source, and slips by place."""
 
     related: float  # share of pairs that fit better than other lines of the same files would
     pairs: Beads
@@ -56,7 +56,7 @@ class Diagnosis:
 
     @property
     def is_related(self) -> bool:
-        """Whether the files are translations of each other, as a whole."""
+        """Whether the files as a whole are translations of each other."""
         return self.related >= LEAST_RELATED and self.share >= _LEAST_SHARE
 
     @property

@@ -1,4 +1,4 @@
-"""Judge pairs by the rules of a config: a window of pairs in, repaired text and rejections out."""
+"""Repair a window of pairs and judge it by the rules of a config."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ LONGEST_JUDGED = 20_000
 
 
 class Rejection(NamedTuple):
-    """Why a pair is dropped: the first rule that says so, and the value it saw."""
+    """Why a pair is dropped: the first rule that rejects it, and the value that the rule saw."""
 
     rule: str
     value: str
@@ -36,7 +36,7 @@ class Judged:
 
 
 def check_rules(cfg: CleanConfig, langs: tuple[str, str]) -> None:
-    """Warn of a side whose language cannot be judged, before long work.
+    """Warn before long work if the language of a side cannot be judged.
 
     Raises UsageError if a package that the rules need is not installed.
     """
@@ -56,7 +56,7 @@ def check_rules(cfg: CleanConfig, langs: tuple[str, str]) -> None:
 def judge(
     pairs: Sequence[Pair], langs: tuple[str, str], cfg: CleanConfig, scores: Sequence[float] | None = None
 ) -> Judged:
-    """Repair and judge pairs in a row, of one file. scores: of each pair, for the rule min_score.
+    """Repair and judge consecutive pairs of one file. scores: of each pair, for the rule min_score.
 
     A pair with a side of more than LONGEST_JUDGED characters is neither repaired nor judged: max_letters drops it, even
     where it is off.

@@ -1,4 +1,4 @@
-"""Corpora in, windows of their pairs out, which can be read in any order: the first stage of a job over corpora.
+"""Cut corpora into windows of pairs that can be read in any order; this is the first stage of a job over corpora.
 
 A plain text file is not copied: the window notes at which byte it begins. Other files are read once, and their windows
 are written to the work folder.

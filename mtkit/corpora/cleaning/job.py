@@ -1,4 +1,4 @@
-"""The job of `mtkit data clean`: corpora in, kept pairs and rejections out, with the same bytes whoever makes them.
+"""The job of `mtkit data clean`: write kept and dropped pairs; the bytes do not depend on how work is divided.
 
 Its stages: cut (corpora into windows), scores (a file of numbers into an array), rules (a window's verdicts),
 repeats-pair, near-repeats and translations (what only the whole corpus shows), and write (a window's kept and dropped
@@ -39,7 +39,7 @@ _CHANGED = "changed"
 
 @dataclass(frozen=True)
 class CleanResult:
-    """What a cleaning did, over all corpora."""
+    """The totals of a cleaning over all corpora."""
 
     n_pairs: int
     n_changed: int  # with repaired text
@@ -194,11 +194,11 @@ class _Write:
         return {"kept": len(src) - len(why), **counts}
 
     def judged_folder(self, index: int) -> Path:
-        """Return where the verdicts of a window are."""
+        """Return the path of a window's verdicts."""
         return shard_folder(self.judged, index)
 
     def output_of(self, index: int) -> Output:
-        """Return where the pairs of a window go."""
+        """Return the path for a window's pairs."""
         corpus = self.windows.windows[index][0]
         return next(output for output in self.outputs if corpus in output.corpora)
 

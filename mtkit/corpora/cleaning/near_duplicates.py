@@ -1,4 +1,4 @@
-"""Find pairs that nearly repeat an earlier pair: a window of pairs to sketches, a partition of their keys to repeats.
+"""Find pairs that nearly repeat an earlier pair, by comparing sketches of pairs that share a key.
 
 Two pairs are nearly the same if they share 80 % of the character 4-grams of both sides, without case and punctuation
 and with every number as 0 (`text.near_texts`); at 70 % short pairs may differ in a word that matters, such as a name.
@@ -40,7 +40,7 @@ _N_ONES = np.unpackbits(np.arange(1 << 16, dtype=np.uint16).view(np.uint8)).resh
 
 
 class Sketches(NamedTuple):
-    """What the search needs of a window of pairs."""
+    """The keys and sketches of a window of pairs."""
 
     keys: Keys  # (n, N_KEYS)
     sketches: SketchArray  # (n, SKETCH_WIDTH)

@@ -1,4 +1,4 @@
-"""Near repeats among any number of pairs, in bounded memory: a job's shards of pairs in, which pairs to drop out.
+"""Find near repeats among any number of pairs in bounded memory, by the shards of a job.
 
 As in `repeats`, a shard writes the keys of its pairs (`near_duplicates.sketch`), sorted, and each shard of the next
 stage reads one part of their range from all files. The sketches stay on disk and are read where two pairs have a key in
@@ -60,7 +60,7 @@ def write_sketches(
 
 @dataclass(frozen=True)
 class NearRepeats:
-    """Which pairs nearly repeat earlier ones; picklable."""
+    """The pairs that nearly repeat earlier ones; picklable."""
 
     sketches_stage: Path
     stage: Path

@@ -1,4 +1,4 @@
-"""Where the kept and the dropped pairs of a cleaning go."""
+"""The output files of a cleaning, for kept and for dropped pairs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _REJECTED = ".rejected.tsv.gz"
 
 @dataclass(frozen=True)
 class Output:
-    """Where the kept and the dropped pairs of some corpora go."""
+    """The output files for the kept and the dropped pairs of some corpora."""
 
     kept: tuple[Path, ...]  # a file of pairs, or one of each side
     rejected: Path
@@ -32,7 +32,7 @@ class Output:
 
 
 def one_output(kept: Sequence[Path], rejected: Path | None, corpora: Sequence[CorpusFiles]) -> Output:
-    """Return where the pairs of all corpora go together. Raises UsageError if the names do not fit."""
+    """Return the outputs if all corpora go into the same files. Raises UsageError if the names do not fit."""
     for path in kept:
         if path.is_dir():
             raise UsageError(f"--output {path}: is a folder, which only the corpora of a config can go to; name a file")
@@ -49,7 +49,7 @@ def one_output(kept: Sequence[Path], rejected: Path | None, corpora: Sequence[Co
 
 
 def output_for_each(folders: Sequence[Path], corpora: Sequence[CorpusFiles]) -> list[Output]:
-    """Return where the pairs of each corpus go, in a folder, by the names of its files. Raises UsageError."""
+    """Return the outputs of each corpus in a folder, named after its files. Raises UsageError."""
     if len(folders) != 1 or folders[0].is_file():
         raise UsageError(
             f"--output {' '.join(map(str, folders))}: name one folder, to which the cleaned corpora of the config go"

@@ -1,4 +1,4 @@
-"""Exact repeats among any number of texts, in bounded memory: keys of the texts in, which ones came before out.
+"""Find exact repeats among any number of texts in bounded memory, by sorted hashes.
 
 A shard writes 128-bit hashes of its texts, sorted, to a file (`write_keys`). Each shard of the next stage reads one
 part of the range of hashes from all these files, and finds those that several files have (`find_repeats`).
@@ -31,7 +31,7 @@ class Repeat(NamedTuple):
 
 
 def write_keys(folder: Path, name: str, texts: Iterable[str | None], lines: Sequence[int]) -> None:
-    """Write the keys of a shard's texts to its folder; None: this text takes no part.
+    """Write the keys of a shard's texts to its folder; None leaves a text out.
 
     name: of this kind of key, such as pair, for `find_repeats`. lines: of each text, as `Repeat` is to name it.
     """
@@ -57,7 +57,7 @@ def write_keys(folder: Path, name: str, texts: Iterable[str | None], lines: Sequ
 
 @dataclass(frozen=True)
 class Repeats:
-    """Which texts repeat earlier ones; picklable."""
+    """The texts that repeat earlier ones; picklable."""
 
     keys_stage: Path
     stage: Path

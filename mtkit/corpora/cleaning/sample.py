@@ -1,4 +1,4 @@
-"""Try a cleaning on a sample of corpora: what each rule would drop, with examples, and how long all of it takes."""
+"""Try a cleaning on a sample: show with examples what each rule would drop, and estimate the time for everything."""
 
 import time
 from collections import Counter
@@ -34,7 +34,7 @@ class Example:
 
 @dataclass
 class SampleResult:
-    """What the rules would do to the sample."""
+    """The effect of the rules on the sample."""
 
     n_pairs: int  # in the corpora
     n_sampled: int = 0

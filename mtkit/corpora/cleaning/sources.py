@@ -26,7 +26,7 @@ _LONGEST_SHOWN = 70  # characters of --langs
 
 
 def find_corpora(arguments: Sequence[Path], langs: str | None = None) -> tuple[list[CorpusFiles], Languages]:
-    """Return the corpora and their source and target language; UNNAMED if nothing tells the languages.
+    """Return the corpora and their source and target language; UNNAMED if nothing shows the languages.
 
     An argument is a file with both sides, a config (its data.train is meant), or one of two text files in a row, the
     sides of one corpus. langs: such as "en-de"; default: a config's languages, those in the names of the files, or the
@@ -61,7 +61,7 @@ def require_regular_files(corpora: Sequence[CorpusFiles]) -> None:
 
 
 def check_plain_text(path: Path) -> None:
-    """Raise UsageError if this is a file with both sides, by the ending of its name."""
+    """Raise UsageError if this is a file with both sides, by its file extension."""
     if ending(path) in (*ENDINGS, ".zip"):
         raise UsageError(
             f"{path}: not plain text, by its name; a file with both sides becomes two with: mtkit data convert "
@@ -70,7 +70,7 @@ def check_plain_text(path: Path) -> None:
 
 
 def check_text_files(src: Path, tgt: Path) -> None:
-    """Raise UsageError if these are not two files of plain text, by the endings of their names."""
+    """Raise UsageError if these are not two files of plain text, by their file extensions."""
     check_plain_text(src)
     check_plain_text(tgt)
     if src == tgt:
@@ -134,7 +134,7 @@ def _two_files(first: Path, second: Path, wanted: Languages | None) -> CorpusFil
 
 
 def _languages(corpus: CorpusFiles) -> Languages | None:
-    """Return what the names of a corpus' files, or the file itself, tell about its languages."""
+    """Return the languages that a corpus' file names, or the file itself, show."""
     if corpus.src and corpus.tgt:
         src, tgt = language_in_name(corpus.src), language_in_name(corpus.tgt)
         return (src, tgt) if src and tgt else None

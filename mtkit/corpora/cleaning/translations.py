@@ -1,4 +1,4 @@
-"""Choose one translation of each source that has several: windows of pairs in, the pairs to drop out.
+"""Choose one translation of each source that has several, and drop the other pairs.
 
 As in `repeats`, a shard writes hashes, sorted by source, and each shard of the next stage reads one part of their range
 from all files. Hashes have 64 bits: among 20 million sources, two are confused with a probability of 1 in 100,000.
@@ -31,7 +31,7 @@ def write_sources(folder: Path, src: Sequence[str], tgt: Sequence[str], indices:
 
 @dataclass(frozen=True)
 class Translations:
-    """Which pairs are translations that were not chosen; picklable."""
+    """The pairs whose translations were not chosen; picklable."""
 
     stage: Path
     n_partitions: int

@@ -1,4 +1,4 @@
-"""A window of pairs as the rules see it: normalised text, and figures about all its lines at once."""
+"""A window of pairs as the rules see it: normalised text, and arrays of figures about all its lines."""
 
 import itertools
 from collections.abc import Iterable, Sequence

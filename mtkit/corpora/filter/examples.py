@@ -1,4 +1,4 @@
-"""Labelled pairs for a pair filter to learn from: good pairs of corpora, and the same pairs with mistakes."""
+"""Make the labelled pairs that a pair filter learns from: good pairs of corpora, and the same pairs with mistakes."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -44,8 +44,8 @@ def write_examples(
 ) -> Examples:
     """Write train.tsv.gz and dev.tsv.gz into a new folder: source, target and label, as `task: classify` reads them.
 
-    Even samples of at most `most` pairs are cleaned by the rules of cfg. Each good pair comes once as it is and once
-    with a mistake, whose kind is the label. No source and no target of dev occurs in train.
+    Samples of at most `most` pairs, evenly spaced, are cleaned by the rules of cfg. Each good pair is written once as
+    it is and once with a mistake, whose kind is the label. No source and no target of dev occurs in train.
     Raises DataError if a corpus cannot be read, or has too few good pairs.
     """
     sample, n_read = _sample(corpora, most)
@@ -87,7 +87,7 @@ def _good_pairs(sample: Sequence[Pair], langs: Languages, cfg: CleanConfig) -> I
 
 
 def _split(pairs: Sequence[Texts], seed: int) -> tuple[list[Texts], list[Texts]]:
-    """Hold out pairs for dev by their sources; leave pairs out of train that share a source or target with dev."""
+    """Hold out pairs for dev by their sources; train gets no pair that shares a source or target with dev."""
     sides = [loose_keys([pair[side] for pair in pairs]) for side in (0, 1)]
     share = min(_DEV_SHARE, _DEV_PAIRS / len(pairs))
     in_dev = [_draw(key, seed) < share for key in sides[0]]

@@ -1,4 +1,4 @@
-"""A lexicon learned from good pairs, and what it says of other pairs: how well each side's words fit the other's.
+"""Learn a lexicon from good pairs, and measure with it how well the two sides of other pairs fit each other.
 
 Two words belong together as far as they occur in the same pairs: n(s,t)^2 / (n(s) n(t)), from 0 to 1. What has no
 partner on the other side is missing, added or wrong. This is learned in seconds, where a network needs hours to know
@@ -44,7 +44,7 @@ class _Words:
 
 
 class Lexicon:
-    """Words of both languages, and which of them belong together."""
+    """The words of both languages, and which of them translate each other."""
 
     def __init__(
         self, langs: Languages, words: Sequence[Sequence[str]], counts: Sequence[_Ints], keys: _Ints, strengths: Floats
@@ -89,7 +89,7 @@ class Lexicon:
         return keys, n
 
     def features(self, pairs: Sequence[tuple[str, str]]) -> Floats:
-        """Return what the words say of each pair, (pairs, N_FEATURES); all 0 for a pair with a blank side."""
+        """Return the figures of each pair, (pairs, N_FEATURES); all are 0 for a pair with a blank side."""
         parts = [self._features(pairs[i : i + _AT_ONCE]) for i in range(0, len(pairs), _AT_ONCE)]
         return np.concatenate([np.zeros((0, N_FEATURES)), *parts])
 
@@ -119,7 +119,7 @@ class Lexicon:
         return np.asarray(found)
 
     def _contradictions(self, pairs: Sequence[tuple[str, str]]) -> Iterator[Floats]:
-        """Yield whether one side alone is negated, and whether numbers are lost."""
+        """Yield whether only one side is negated, and whether numbers are lost."""
         negated = [[has_negation(pair[side], self.langs[side]) for pair in pairs] for side in (0, 1)]
         yield np.array([None not in (s, t) and s != t for s, t in zip(*negated, strict=True)], float)
         yield np.array([self._loses_numbers(*pair) for pair in pairs], float)
@@ -130,7 +130,7 @@ class Lexicon:
         return bool(lost_numbers(src, tgt, tgt_lang=self.langs[1]) or lost_numbers(tgt, src, tgt_lang=self.langs[0]))
 
     def _fits(self, words: _Words, best: Floats, side: int) -> Iterator[Floats]:
-        """Yield figures of how well the words of each pair fit: best has the strength of each word's best partner."""
+        """Yield figures of how well the words of each pair fit; best: the strength of each word's best partner."""
         n = self.counts[side][words.ids]
         weight = np.where(n >= _KNOWN, np.log((1 + self.counts[side].max()) / (1.0 + n)) + 0.1, 0.5)
         total = np.add.reduceat(weight, words.starts)
@@ -164,7 +164,7 @@ class Lexicon:
         return _Words(flat, spellings, sizes, np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64))
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return what `from_arrays` makes the lexicon of."""
+        """Return the arrays from which `from_arrays` restores the lexicon."""
         texts = ["\n".join(side).encode() for side in self.words]
         return {
             **{f"words_{i}": np.frombuffer(text, np.uint8) for i, text in enumerate(texts)},
@@ -175,7 +175,7 @@ class Lexicon:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], langs: Languages) -> "Lexicon":
-        """Return the lexicon that gave these arrays."""
+        """Restore a lexicon from the arrays of `arrays`."""
         texts = [bytes(arrays[f"words_{i}"]).decode() for i in (0, 1)]
         words = [text.split("\n") if text else [] for text in texts]
         return cls(langs, words, [arrays["counts_0"], arrays["counts_1"]], arrays["keys"], arrays["strengths"])

@@ -1,4 +1,4 @@
-"""Make wrong translations from right ones: the examples from which a pair classifier learns what is wrong.
+"""Make wrong translations from right ones, so that a pair classifier can learn to tell them apart.
 
 Each kind of mistake is one small change of a pair, such as another number or a lost end. A change that finds nothing to
 work on returns None, and another kind is drawn. The seed and a pair's index fix its mistake.
@@ -26,7 +26,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 
 class Mistakes:
-    """Makes mistakes in the pairs of a sample that is kept in memory."""
+    """Makes mistakes in the pairs of a sample, which it keeps in memory."""
 
     def __init__(self, pairs: Sequence[Texts], langs: Languages, seed: int) -> None:
         """pairs: right translations; langs: their languages, which tell words and negations."""
@@ -52,7 +52,7 @@ class Mistakes:
         return None
 
     def _unrelated(self, index: int, rng: random.Random) -> Texts | None:
-        """The translation of another sentence, about as long."""
+        """Take the translation of another sentence of about the same length."""
         src, tgt = self.pairs[index]
         place = bisect_left(self._lengths, len(tgt))
         low, high = max(0, place - _NEAR_LENGTH), min(len(self.pairs), place + _NEAR_LENGTH)
@@ -60,7 +60,7 @@ class Mistakes:
         return None if _alike(src, other_src) or _alike(tgt, other_tgt) else (src, other_tgt)
 
     def _similar(self, index: int, rng: random.Random) -> Texts | None:
-        """The translation of another sentence that has a rare word of this one."""
+        """Take the translation of another sentence that shares a rare word with this one."""
         src, tgt = self.pairs[index]
         words = [word for word in _content(tgt) if len(self._pairs_with.get(word, ())) > 1]
         if not words:
@@ -69,11 +69,11 @@ class Mistakes:
         return None if _alike(src, other_src) or _alike(tgt, other_tgt) else (src, other_tgt)
 
     def _number(self, index: int, rng: random.Random) -> Texts | None:
-        """Another number of as many digits on one side."""
+        """Replace a number on one side by another number with as many digits."""
         return self._on_one_side(index, rng, lambda text, _: _other_number(text, rng))
 
     def _name(self, index: int, rng: random.Random) -> Texts | None:
-        """Another name on one side."""
+        """Replace a name on one side by another name."""
         names = sorted(_names(self.pairs[index]))
         others = [name for name in rng.sample(self._names, min(3, len(self._names))) if name not in names]
         if not names or not others:
@@ -82,11 +82,11 @@ class Mistakes:
         return self._on_one_side(index, rng, lambda text, _: re.sub(rf"\b{name}\b", others[0], text))
 
     def _negation(self, index: int, rng: random.Random) -> Texts | None:
-        """The negation lost on one side."""
+        """Remove the negation on one side."""
         return self._on_one_side(index, rng, lambda text, side: without_negation(text, self.langs[side]))
 
     def _truncated(self, index: int, rng: random.Random) -> Texts | None:
-        """The end or the beginning lost on one side."""
+        """Remove the end or the beginning of one side."""
 
         def cut(text: str, side: int) -> str | None:
             words = self._words(text, side)
@@ -100,7 +100,7 @@ class Mistakes:
         return self._on_one_side(index, rng, cut)
 
     def _missing(self, index: int, rng: random.Random) -> Texts | None:
-        """A few words in a row lost on one side."""
+        """Remove a few consecutive words from one side."""
 
         def lose(text: str, side: int) -> str | None:
             words = self._words(text, side)
@@ -115,7 +115,7 @@ class Mistakes:
         return self._on_one_side(index, rng, lose)
 
     def _added(self, index: int, rng: random.Random) -> Texts | None:
-        """A part of another sentence beside one side."""
+        """Add a part of another sentence to one side."""
         other = self.pairs[rng.randrange(len(self.pairs))]
 
         def add(text: str, side: int) -> str:
@@ -126,7 +126,7 @@ class Mistakes:
         return self._on_one_side(index, rng, add)
 
     def _replaced(self, index: int, rng: random.Random) -> Texts | None:
-        """One or two content words on one side replaced by words of another sentence."""
+        """Replace one or two content words on one side by words of another sentence."""
         other = self.pairs[rng.randrange(len(self.pairs))]
 
         def replace(text: str, side: int) -> str | None:
@@ -141,7 +141,7 @@ class Mistakes:
         return self._on_one_side(index, rng, replace)
 
     def _order(self, index: int, rng: random.Random) -> Texts | None:
-        """The words of one side in another order."""
+        """Change the order of the words on one side."""
 
         def shuffle(text: str, side: int) -> str | None:
             words = self._words(text, side)
@@ -156,7 +156,7 @@ class Mistakes:
         return self._on_one_side(index, rng, shuffle)
 
     def _copy(self, index: int, rng: random.Random) -> Texts | None:
-        """A side instead of its translation; half of the time without a word."""
+        """Copy a side in place of its translation, half of the time without one of its words."""
         src, tgt = self.pairs[index]
         side = rng.randrange(2)
         words = self._words((src, tgt)[side], side)
@@ -168,7 +168,7 @@ class Mistakes:
         return (src, copied) if side == 0 else (copied, tgt)
 
     def _language(self, index: int, rng: random.Random) -> Texts | None:
-        """A text in no known language: each letter of one side exchanged for another one, in the whole text alike."""
+        """Exchange each letter of one side for another one, the same throughout, so that the text is in no language."""
 
         def exchange(text: str, side: int) -> str:
             letters = sorted(set(re.findall(r"[^\W\d_]", text.lower())))
@@ -183,7 +183,7 @@ class Mistakes:
         return (src, other[0]) if rng.random() < 0.5 else (other[1], tgt)
 
     def _garbled(self, index: int, rng: random.Random) -> Texts | None:
-        """What a failing system writes: words repeated again and again, or letters lost and exchanged."""
+        """Damage one side as a failing system does: repeat words in a loop, or lose and swap letters."""
 
         def garble(text: str, side: int) -> str:
             words = self._words(text, side)
@@ -249,7 +249,7 @@ def _rare_words(texts: Iterable[str]) -> dict[str, list[int]]:
 
 
 def _names(pair: Texts) -> set[str]:
-    """Return the capitalised words that both sides have alike and in lower case nowhere: usually names."""
+    """Return the capitalised words that both sides share and that never occur in lower case; they are usually names."""
     src, tgt = ({word for word in _WORD.findall(text) if len(word) > 1} for text in pair)
     return {word for word in src & tgt if word.istitle() and word.lower() not in src | tgt}
 
@@ -264,7 +264,7 @@ def _cased(word: str, replaced: re.Match[str]) -> str:
 
 
 def _alike(one: str, other: str) -> bool:
-    """Whether two texts have the same words, or all but one of many: then one's translation may be the other's."""
+    """Return whether two texts have the same words, or all but one of many, so that one translation may serve both."""
     a, b = (set(_WORD.findall(text.lower())) for text in (one, other))
     return len(a ^ b) <= 2 and (len(a ^ b) == 0 or len(a | b) > 4)
 

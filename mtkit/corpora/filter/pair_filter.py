@@ -1,4 +1,4 @@
-"""The run folder of a pair filter: labelled examples of corpora, what they were made from, and the config to train."""
+"""Prepare the run folder of a pair filter: labelled examples, a record of what they were made from, and a config."""
 
 import json
 from collections.abc import Sequence
@@ -108,7 +108,7 @@ def _make_examples(folder: Path, corpora: Sequence[CorpusFiles], langs: Language
     if then is not None:
         if changes := [f"{name} was {old}, now {new}" for name, old, new in differences(then, origin)]:
             raise ConfigError(
-                f"{folder}: this filter learns from examples that were made otherwise: {'; '.join(changes)}; give "
+                f"{folder}: this filter learns from examples that were made in another way: {'; '.join(changes)}; give "
                 "another folder, or remove this one"
             )
         return

@@ -1,4 +1,4 @@
-"""Pairs in, the probability that each is a good one out: a network and a lexicon, weighed together.
+"""Judge pairs by a network and a lexicon together: the probability that each pair is a good translation.
 
 The lexicon knows words after seconds of learning, the network what words alone do not show. A logistic regression on
 the figures of both, and their products, weighs them; it learns from held-out examples, so its probabilities are
@@ -30,7 +30,7 @@ Texts = tuple[str, str]
 
 
 class Scores(NamedTuple):
-    """What a filter says of some pairs, in order."""
+    """A filter's verdicts on some pairs, in order."""
 
     probs: Floats  # that they are good; 0 if unread
     is_unread: npt.NDArray[np.bool_]  # a side is blank
@@ -78,7 +78,7 @@ class PairJudge:
     def learn(
         cls, classifier: Classifier, lexicon: Lexicon, pairs: Sequence[Texts], is_good: npt.NDArray[np.bool_]
     ) -> tuple["PairJudge", float]:
-        """Weigh a network and a lexicon by examples that neither has learned from; return the AUC on such ones, too.
+        """Fit the weights of network and lexicon on examples that neither has learned from; return their AUC as well.
 
         The AUC is that of each half of the examples under weights from the other half.
         """
@@ -90,7 +90,7 @@ class PairJudge:
 
     @classmethod
     def load(cls, classifier: Classifier) -> "PairJudge":
-        """Load the rest of the filter from the classifier's bundle. Raises BundleError if it is missing or damaged."""
+        """Load lexicon and weights from the classifier's bundle. Raises BundleError if one is missing or damaged."""
         path = lexicon_file(classifier.files)
         data = classifier.files.config.data
         try:

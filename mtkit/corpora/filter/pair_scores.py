@@ -1,4 +1,4 @@
-"""The job of `mtkit data score`: corpora in, a filter's score of each pair out, with the same bytes whoever makes them.
+"""The job of `mtkit data score`: write a filter's score of each pair; the bytes do not depend on how work is divided.
 
 Its stages: cut (corpora into windows), and score (a window's scores).
 """
@@ -38,7 +38,7 @@ _LOOKED_AT = 500  # pairs of a corpus whose language is looked at
 
 @dataclass(frozen=True)
 class ScoreResult:
-    """What a filter found, over all corpora."""
+    """The totals of a filter over all corpora."""
 
     n_pairs: int
     n_unread: int  # with a blank side, or one of more than LONGEST_JUDGED characters: their score is 0
@@ -117,7 +117,7 @@ def run_scoring(
     executor: Executor,
     restart: bool = False,
 ) -> ScoreResult:
-    """Write the filter's probability that a pair is good, a line for each pair of all corpora in order, or resume it.
+    """Write the probability that each pair is good, one line per pair of all corpora in order; resume if interrupted.
 
     Repairs the text as that which the filter learned from. overrides: of the filter's decode section. Raises DataError
     if a corpus cannot be read, UsageError if a package is missing, and what `run_job` raises.
@@ -186,12 +186,12 @@ class _Score:
 
 
 def _readable(pair: Pair) -> tuple[str, str]:
-    """Return the texts of a pair, blank if one is no sentence."""
+    """Return the texts of a pair; a text that is not a sentence becomes blank."""
     return ("", "") if max(len(pair.src), len(pair.tgt)) > LONGEST_JUDGED else (pair.src, pair.tgt)
 
 
 def table(result: ScoreResult) -> list[str]:
-    """Return how many pairs have which score, and what was not read, in lines for a person."""
+    """Return the distribution of the scores, and what was not read, as lines to print."""
     lines = [f"{'score':<12}{'pairs':>14}  share"]
     for i in reversed(range(N_BINS)):
         n = result.bins[i]
