@@ -9,8 +9,8 @@ from mtkit.documents.document import Document
 from mtkit.documents.filling import TranslatedDocument, fill, sentences_to_translate
 from mtkit.documents.reading import Options, document_of
 from mtkit.documents.sentences import Alignment, Translated
-from mtkit.documents.transfer import words_of
 from mtkit.text.placeholders import PLACEHOLDER
+from mtkit.text.words import word_spans
 from mtkit.tokens.placeholders import Placeholders
 
 
@@ -38,7 +38,7 @@ def results_of(document: Document, translate: Callable[[str], str]) -> dict[str,
     results = {}
     for sentence in sentences_to_translate(document):
         text = translate(sentence.text)
-        src, tgt = (words_of(each, placeholders.spans(each)) for each in (sentence.text, text))
+        src, tgt = (word_spans(each, placeholders.spans(each)) for each in (sentence.text, text))
         weights = np.eye(len(tgt), len(src)).tolist()
         results[sentence.text] = Translated(text, alignment=Alignment(src, tgt, weights))
     return results

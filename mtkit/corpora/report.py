@@ -27,9 +27,9 @@ from mtkit.data.overlap import LIKENESSES, find_overlaps
 from mtkit.languages import SIDES, WITHOUT_SPACES, primary_code
 from mtkit.pair_files.lines import windows
 from mtkit.pair_files.pairs import Pair
-from mtkit.quality.faults import words_of
 from mtkit.text.near_texts import squeezed
 from mtkit.text.sentences import QUESTIONS, final_marks
+from mtkit.text.words import words_of
 
 ReadPairs = Callable[[], Iterator[Pair]]
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from mtkit.data.arrays import read_arrays
 from mtkit.errors import DataError
-from mtkit.quality.faults import words_of
+from mtkit.text.words import words_of
 from mtkit.tokens.tokenizer import Tokenizer
 
 Verdict = Literal["src", "tgt", "neither", "unclear"]

@@ -10,7 +10,8 @@ import numpy as np
 from mtkit.documents.document import Document, Filled, Part, Segment, shown
 from mtkit.documents.inline import Inline
 from mtkit.documents.sentences import Alignment, Sentence, Translated
-from mtkit.documents.transfer import Interval, transfer, words_of
+from mtkit.documents.transfer import Interval, transfer
+from mtkit.text.words import word_spans
 
 LEFT = "left"  # the segment is as it was in the source
 CHECK = "check"  # its translation looks wrong
@@ -171,11 +172,11 @@ def _words(
     first: list[int] = []
     at = 0
     for (start, end), in_sentence in zip(intervals, of_sentences, strict=True):
-        words += _shifted(words_of(text[at:start]), at)
+        words += _shifted(word_spans(text[at:start]), at)
         first.append(len(words))
-        words += _shifted(in_sentence or words_of(text[start:end]), start)
+        words += _shifted(in_sentence or word_spans(text[start:end]), start)
         at = end
-    return [*words, *_shifted(words_of(text[at:]), at)], first
+    return [*words, *_shifted(word_spans(text[at:]), at)], first
 
 
 def _shifted(words: Sequence[Interval], by: int) -> list[Interval]:

@@ -5,10 +5,11 @@ from typing import Any
 
 from mtkit.console import counted, log
 from mtkit.documents.pages import html_text
-from mtkit.documents.transfer import Interval, transfer, words_of
+from mtkit.documents.transfer import Interval, transfer
 from mtkit.scoring.alignment import interval_weights
 from mtkit.scoring.alignment_lexicon import alignment_lexicon
 from mtkit.scoring.scoring import native_models
+from mtkit.text.words import word_spans
 from mtkit.translation.translator import Translator
 
 
@@ -43,7 +44,7 @@ class MarkedLines:
     def _words_of(self, text: str) -> list[Interval]:
         """Return where the words stand; a placeholder is one word, so that no code comes to stand in it."""
         placeholders = self._translator.placeholders
-        return words_of(text, placeholders.spans(text) if placeholders else ())
+        return word_spans(text, placeholders.spans(text) if placeholders else ())
 
     def note(self) -> dict[str, Any]:
         """Return what was noticed so far as JSON, for `absorb`."""

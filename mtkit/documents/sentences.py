@@ -15,8 +15,9 @@ import numpy as np
 from mtkit.bundle import load_model
 from mtkit.console import log
 from mtkit.documents.inline import Code, Inline, Part, inline_of
-from mtkit.documents.transfer import Floats, Interval, Words, transfer, words_of
+from mtkit.documents.transfer import Floats, Interval, Words, transfer
 from mtkit.errors import UsageError
+from mtkit.text.words import word_spans
 from mtkit.tokens.placeholders import Placeholders
 from mtkit.translation.candidates import Translation
 from mtkit.translation.translator import Translator
@@ -163,7 +164,7 @@ class SentenceTranslator:
         """Return the words of a sentence or of its translation; each placeholder is one word."""
         kept = _places(text, self._patterns.values(src))
         own = self._translator.placeholders
-        return words_of(text, kept if own is None else _merged(kept, own.spans(text)))
+        return word_spans(text, kept if own is None else _merged(kept, own.spans(text)))
 
     def _others(self, sentence: Sentence, translation: Translation, text: str) -> list[str]:
         """Return further translations that keep the placeholders, each once."""
@@ -183,7 +184,7 @@ class SentenceTranslator:
         session = self._translator.session(check_direction=False)
         found = session.translate([inline.text for inline in inlines]) if inlines else []
         pairs = [(inline.text, translation.text) for inline, translation in zip(inlines, found, strict=True)]
-        words = [(words_of(src), words_of(tgt)) for src, tgt in pairs]
+        words = [(word_spans(src), word_spans(tgt)) for src, tgt in pairs]
         weights = self._weights(pairs, words)
         moved = [
             transfer(inline, translation.text, of_words, words=of_line).text if translation.text else inline.source

@@ -6,7 +6,6 @@ as they were, whatever the alignment says.
 """
 
 import re
-import unicodedata
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,50 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from mtkit.documents.inline import Inline, Span
-from mtkit.quality.faults import CHARACTER_WORDS
+from mtkit.text.words import word_spans
 
-_STANDS_ALONE = re.compile(f"[{CHARACTER_WORDS}]")
-_ELISION = "'’"
 Floats = npt.NDArray[np.float64]
 Interval = tuple[int, int]  # from, up to
 Words = tuple[list[Interval], list[Interval]]  # of a text and of its translation
-
-
-def words_of(text: str, whole: Sequence[Interval] = ()) -> list[Interval]:
-    """Return where each word stands: letters, digits and their marks, or one other character that is not white space.
-
-    An apostrophe belongs to the letters before it, so that codes find a place between l' and orange. Each letter of a
-    script that has no spaces is a word.
-    whole: parts of the text that are one word each, whatever they hold, in order and without overlap.
-    """
-    words: list[Interval] = []
-    at = 0
-    for start, end in whole:
-        words += [*_words_between(text, at, start), (start, end)]
-        at = end
-    return [*words, *_words_between(text, at, len(text))]
-
-
-def _words_between(text: str, first: int, end: int) -> list[Interval]:
-    words: list[Interval] = []
-    grows = False  # whether a letter would belong to the last word
-    for index, character in enumerate(text[first:end], start=first):
-        is_mark = unicodedata.category(character).startswith("M")
-        if (
-            words
-            and words[-1][1] == index
-            and (is_mark or (grows and (_is_letter(character) or character in _ELISION)))
-        ):
-            words[-1] = words[-1][0], index + 1
-            grows = character not in _ELISION
-        elif not character.isspace():
-            words.append((index, index + 1))
-            grows = _is_letter(character)
-    return words
-
-
-def _is_letter(character: str) -> bool:
-    return (character.isalnum() or character == "_") and not _STANDS_ALONE.match(character)
 
 
 @dataclass(frozen=True)
@@ -81,13 +41,13 @@ def transfer(
     weights: (target words, source words); how much each target word has to do with each source word. Rows add up to at
     most 1.
     write: turns text into that of the document, such as & into &amp;.
-    words: of inline.text and of the translation; default: those of `words_of`. No code divides one.
+    words: of inline.text and of the translation; default: those of `word_spans`. No code divides one.
     A translation that equals the text gets the segment as it is.
     """
     if translation == inline.text:
         return Transfer(inline.source, 0)
     if words is None:
-        words = words_of(inline.text), words_of(translation)
+        words = word_spans(inline.text), word_spans(translation)
     placer = _Placer(inline.text, translation, words, weights, write)
     text = placer.render(inline.spans, (0, len(placer.tgt)), (0, len(placer.src)), (0, len(translation)))
     return Transfer(text, placer.n_guessed)

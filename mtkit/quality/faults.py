@@ -13,20 +13,12 @@ from typing import Literal, get_args
 
 from mtkit.quality.numbers import lost_numbers
 from mtkit.text.sentences import final_marks
+from mtkit.text.words import STANDS_ALONE, n_letters, words_of
 
 FaultKind = Literal["empty", "loop", "length", "copy", "number", "url"]
 FAULT_KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
 TOO_SHORT, TOO_LONG, UNFINISHED = "too short", "too long", "unfinished"  # details of "length"
 
-# Scripts without spaces between words: each character counts as a word.
-CHARACTER_WORDS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-_TOKEN = re.compile(rf"[{CHARACTER_WORDS}\U00020000-\U0003ffff]|[^\W_{CHARACTER_WORDS}]+")
-_IS_CHARACTER_WORD = re.compile(rf"[{CHARACTER_WORDS}\U00020000-\U0003ffff]")
-# Characters that carry as much text as several letters of an alphabet, and as how many.
-_WIDE = (
-    (re.compile(r"[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"), 3.0),
-    (re.compile(r"[\u3040-\u30ff\uac00-\ud7af]"), 2.0),
-)
 _NO_FULL_STOP = re.compile(r"[\u0e00-\u0eff]\s*$")  # Thai and Lao
 # A character of an address: no space of any kind, quote or apostrophe (www.x.com'da), and none of the scripts without
 # spaces or of Korean, whose words follow an address at once.
@@ -88,19 +80,8 @@ def find_faults(
     return tuple(faults)
 
 
-def n_letters(text: str) -> float:
-    """Return the text's length in letters of an alphabet: a Chinese character counts as 3, kana and Hangul as 2."""
-    text = text.strip()
-    return len(text) + sum((weight - 1) * len(wide.findall(text)) for wide, weight in _WIDE if not text.isascii())
-
-
 def _has_words(text: str) -> bool:
     return any(c.isalnum() for c in text)
-
-
-def words_of(text: str) -> list[str]:
-    """Split a text into words without punctuation; in a script without spaces, into characters."""
-    return _TOKEN.findall(text)
 
 
 def _tokens(text: str) -> list[str]:
@@ -282,8 +263,8 @@ def _n_plain(tokens: Sequence[str]) -> int:
     In scripts without spaces, three characters make a word. If the whole text is in capitals, every word counts.
     """
     shouted = len(tokens) > 1 and all(token.isupper() for token in tokens)
-    n_characters = sum(bool(_IS_CHARACTER_WORD.match(token)) for token in tokens)
-    n_caseless = sum(t.isalpha() and t.upper() == t.lower() and not _IS_CHARACTER_WORD.match(t) for t in tokens)
+    n_characters = sum(bool(STANDS_ALONE.match(token)) for token in tokens)
+    n_caseless = sum(t[0].isalpha() and t.upper() == t.lower() and not STANDS_ALONE.match(t) for t in tokens)
     n_small = sum(token.islower() or (shouted and len(token) > 1) for token in tokens)
     return n_small + n_caseless + n_characters // 3
 

@@ -12,6 +12,8 @@ from decimal import Decimal
 from functools import cache
 from pathlib import Path
 
+from mtkit.text.words import LETTERS
+
 LANGUAGES = frozenset({"en", "fr", "de", "pt", "es", "it", "nl", "zh", "ja"})
 
 _CHINESE_DIGITS = {c: value for value, cs in enumerate(("〇零", *"一二三四五六七八九")) for c in cs} | {
@@ -21,7 +23,7 @@ _CHINESE_DIGITS = {c: value for value, cs in enumerate(("〇零", *"一二三四
 _CHINESE_UNITS = {"十": 10, "百": 100, "千": 1000}
 _CHINESE_SCALES = {"万": 10**4, "萬": 10**4, "亿": 10**8, "億": 10**8}
 _CHINESE = re.compile(f"[{''.join((*_CHINESE_DIGITS, *_CHINESE_UNITS, *_CHINESE_SCALES))}]+")
-_WORD = re.compile(r"[^\W\d_]+")
+_WORD = re.compile(LETTERS)
 _GAP = re.compile(r"[\s-]*")  # what may separate two words of one number
 _LINKS = frozenset({"and", "et", "und", "e", "y", "en"})
 _ROMAN = re.compile(

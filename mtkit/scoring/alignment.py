@@ -53,7 +53,7 @@ def align(
     alignments = [""] * len(pairs)
     for index, attention in _weights(model, forced, lexicon, layer):
         pair, (src_text, tgt_text) = forced[index], texts[index]
-        src_words, tgt_words = words_of(src_text, src_tokenizer), words_of(tgt_text, tgt_tokenizer, src_text)
+        src_words, tgt_words = token_words(src_text, src_tokenizer), token_words(tgt_text, tgt_tokenizer, src_text)
         links = sorted(word_links(_end_for_tag(attention, len(pair.src) - len(src_words)), src_words, tgt_words))
         alignments[index] = " ".join(f"{src}-{tgt}" for src, tgt in links)
     return alignments
@@ -169,7 +169,7 @@ def word_links(attention: Tensor, src_words: Sequence[int], tgt_words: Sequence[
     return {(best[word], word) for word in set(tgt_words) if best[word] != end}
 
 
-def words_of(text: str, tokenizer: Tokenizer, src: str | None = None) -> list[int]:
+def token_words(text: str, tokenizer: Tokenizer, src: str | None = None) -> list[int]:
     """Return the index of each token's word in the text; words are what white space separates.
 
     src: the source, if the text is a translation.

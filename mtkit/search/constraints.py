@@ -13,16 +13,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from mtkit.text.sentences import FINAL
+from mtkit.text.words import UNSPACED
 from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from mtkit.tokens.tokenizer import SPACE, Tokenizer
 
 # Marked text has this before and after each word, and around every other character. A phrase, marked in the same way,
 # is in the text as whole words exactly if it is a substring.
 _EDGE = "\0"
-# Scripts without spaces between words (and Korean, which adds particles without one): there any part may match.
-_MATCHES_ANYWHERE = re.compile(
-    "[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc\U00020000-\U0003ffff]"
-)
+# Scripts without spaces between words, Tibetan, and Korean, which adds particles without one: any part may match.
+_MATCHES_ANYWHERE = re.compile(f"[{UNSPACED}\u0f00-\u0fff\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7ff\uff66-\uffdc]")
 _BEFORE_CAPITAL = FINAL + ":"
 _LEAST_ATTENTION = 0.01
 

@@ -12,9 +12,10 @@ import numpy as np
 
 from mtkit.data.sides import Side
 from mtkit.documents.pages.html_text import TAG
-from mtkit.quality.faults import without_urls, words_of
+from mtkit.quality.faults import without_urls
 from mtkit.quality.language import INTRUDERS, Floats, Identifier, known_code, softmax
 from mtkit.serving.models import ServedModels
+from mtkit.text.words import words_of
 
 # scripts/bench/detection.py chose these on one half of its text: of two or three words, some 2 % of those in a
 # language that is not served are taken for one that is.

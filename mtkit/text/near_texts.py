@@ -1,16 +1,15 @@
 """What makes two texts nearly the same; find the texts that are nearly one of a set of texts, many at a time."""
 
 import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from mtkit.text.words import MARKS
+
 _ORDER = 4  # characters of an n-gram
-# Vowels and accents that stand on or beside a letter, which \w lacks: without them, Hindi's day and gift are one word.
-_ACCENTS = "".join(char for char in map(chr, range(0x300, 0xFB00)) if unicodedata.category(char) in ("Mn", "Mc"))
-_MARKS = re.compile(rf"[^\w\n{_ACCENTS}]+")
+_MARKS = re.compile(rf"[^\w\n{MARKS}]+")
 _NUMBER = re.compile(r"\d+")
 TENTHS = 7  # texts that share this part of all their n-grams are nearly the same (Jaccard)
 MOST_TEXTS = 2048  # in a call

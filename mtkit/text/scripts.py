@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtkit.languages import primary_code
+from mtkit.text.words import WIDE
 
 # Blocks of letters of each script, by first and last code point (Unicode's Blocks.txt).
 _BLOCKS: dict[str, tuple[tuple[int, int], ...]] = {
@@ -126,10 +127,9 @@ def character_kinds() -> npt.NDArray[np.uint8]:
 
 @cache
 def letter_weights() -> npt.NDArray[np.uint8]:
-    """Return how many letters of an alphabet each code point is worth, as quality.faults.n_letters counts them."""
+    """Return how many letters of an alphabet each code point is worth, as words.n_letters counts them."""
     weights = np.ones(_N_CODES, np.uint8)
-    for first, last in ((0x3400, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF)):
-        weights[first : last + 1] = 3
-    for first, last in ((0x3040, 0x30FF), (0xAC00, 0xD7AF)):
-        weights[first : last + 1] = 2
+    for characters, weight in WIDE:
+        for first, last in zip(characters[::3], characters[2::3], strict=True):
+            weights[ord(first) : ord(last) + 1] = weight
     return weights

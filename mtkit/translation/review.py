@@ -25,8 +25,8 @@ from mtkit.quality.faults import (
     find_faults,
     is_likely_length,
     length_error,
-    n_letters,
 )
+from mtkit.text.words import n_letters
 from mtkit.translation.candidates import Candidate, Searcher, Translation, join_candidates
 from mtkit.translation.segments import join_segments
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.documents.inline import Code, Part, inline_of
-from mtkit.documents.transfer import transfer, words_of
+from mtkit.documents.transfer import transfer
+from mtkit.text.words import word_spans
 
 _TAG = re.compile(r"</?\w+/?>")
 _EMPTY = {"br": " ", "img": ""}
@@ -32,7 +33,7 @@ def segment(html: str):
 
 def aligned(source: str, target: str, links: str):
     """Weights of links such as "0-0 1-2", source word - target word; a target word shares its weight out evenly."""
-    weights = np.zeros((len(words_of(target)), len(words_of(source))))
+    weights = np.zeros((len(word_spans(target)), len(word_spans(source))))
     for link in links.split():
         i, _, j = link.partition("-")
         weights[int(j), int(i)] = 1.0
@@ -91,7 +92,7 @@ def test_guessed_places_are_counted():
 
 
 def test_a_letter_keeps_its_marks_and_a_script_without_spaces_has_words_of_one_letter():
-    assert [("हिन्दी, l'été 我爱x")[a:b] for a, b in words_of("हिन्दी, l'été 我爱x")] == [
+    assert [("हिन्दी, l'été 我爱x")[a:b] for a, b in word_spans("हिन्दी, l'été 我爱x")] == [
         "हिन्दी", ",", "l'", "été", "我", "爱", "x",
     ]  # fmt: skip
 
@@ -99,11 +100,11 @@ def test_a_letter_keeps_its_marks_and_a_script_without_spaces_has_words_of_one_l
 def test_what_is_whole_is_one_word_that_no_code_divides():
     text = "l'{a b}, {c}s {d}"
     whole = [(2, 7), (9, 12), (14, 17)]
-    assert [text[a:b] for a, b in words_of(text, whole)] == ["l'", "{a b}", ",", "{c}", "s", "{d}"]
+    assert [text[a:b] for a, b in word_spans(text, whole)] == ["l'", "{a b}", ",", "{c}", "s", "{d}"]
     inline = segment("new <b>{a b}</b>")
 
     def split(text):
-        return words_of(text, [match.span() for match in re.finditer(r"{[^}]*}", text)])
+        return word_spans(text, [match.span() for match in re.finditer(r"{[^}]*}", text)])
 
     weights = np.array([[0.0, 1.0], [1.0, 0.0]])
     assert (
@@ -130,7 +131,7 @@ def nested(draw, depth: int = 0):
 @given(nested(), st.text(alphabet="uv .'", max_size=12), st.data())
 def test_any_alignment_keeps_all_codes_the_text_and_the_nesting(source, target, data):
     inline = segment(source)
-    shape = len(words_of(target)), len(words_of(inline.text))
+    shape = len(word_spans(target)), len(word_spans(inline.text))
     numbers = data.draw(st.lists(st.floats(0, 1), min_size=shape[0] * shape[1], max_size=shape[0] * shape[1]))
     weights = np.array(numbers).reshape(shape)
     weights /= np.maximum(1.0, weights.sum(1, keepdims=True)) if shape[1] else 1.0

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtkit.quality.faults import find_faults, is_likely_length, n_letters
+from mtkit.quality.faults import find_faults, is_likely_length
 from mtkit.quality.numbers import lost_numbers
+from mtkit.text.words import n_letters
 
 SRC = "The old man walks slowly along the river with his two dogs."
 GOOD = "Le vieil homme marche lentement le long de la rivière avec ses deux chiens."

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from mtkit.bundle import load_bundle
 from mtkit.model.transformer import Transformer, alignment_layer
-from mtkit.scoring.alignment import align, attention_weights, interval_weights, piece_words, word_links, words_of
+from mtkit.scoring.alignment import align, attention_weights, interval_weights, piece_words, token_words, word_links
 from mtkit.scoring.scoring import ForcedPair
 
 SENTENCES = ["I love oranges.", "The cat sleeps under the table.", "It rains, it rains."]
@@ -79,7 +79,7 @@ def test_each_piece_gets_the_index_of_its_word(pieces, words):
 def test_words_are_those_of_the_text_before_normalisation(loaded, text, words):
     tokenizer = loaded.src_tokenizer
     ids = tokenizer.encode(text)
-    owners = words_of(text, tokenizer)
+    owners = token_words(text, tokenizer)
     assert len(owners) == len(ids)
     for word in words:
         index = text.split().index(word)

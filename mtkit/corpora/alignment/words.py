@@ -11,10 +11,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-_UNSPACED = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"  # Thai to Han, by character
-)
-_WORD = re.compile(rf"[{_UNSPACED}]|\d+|[^\W\d_{_UNSPACED}]+|[^\w\s]")
+from mtkit.text.words import MARKS, UNSPACED
+
+_WORD = re.compile(rf"[{UNSPACED}]|\d+|[^\W\d_{UNSPACED}]+(?:[{MARKS}]+[^\W\d_{UNSPACED}]*)*|[^\w\s]")
 _STEM = 6  # letters of a word that count: endings vary, and the lexicon is learnt from little text
 _COGNATE = 5  # letters that words spelled alike in two languages share
 _SHORTEST_COGNATE = 4

@@ -14,11 +14,12 @@ import numpy as np
 from mtkit.config.cleaning import CleanConfig
 from mtkit.corpora.cleaning.window import Lines, Window
 from mtkit.languages import WITHOUT_SPACES, primary_code
-from mtkit.quality.faults import find_loop, is_copy, lost_urls, without_urls, words_of
+from mtkit.quality.faults import find_loop, is_copy, lost_urls, without_urls
 from mtkit.quality.language import foreign_lines
 from mtkit.quality.numbers import lost_numbers
 from mtkit.text.placeholders import PLACEHOLDER_IN_LINE
 from mtkit.text.scripts import DIGIT, LETTER, SPACE, scripts_of
+from mtkit.text.words import words_of
 
 Verdicts = Mapping[int, str]  # by index of each pair that the rule would drop: the value, as a person reads it
 Rule = Callable[[Window, CleanConfig], Verdicts]

@@ -8,9 +8,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from mtkit.quality.faults import MOST_REPEATED, repeated_share, words_of
+from mtkit.quality.faults import MOST_REPEATED, repeated_share
 from mtkit.text import scripts
 from mtkit.text.scripts import BROKEN, LETTER, SPACE
+from mtkit.text.words import words_of
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -63,7 +64,7 @@ class Lines:
 
     @cached_property
     def n_letters(self) -> Ints:
-        """Return each line's length in letters of an alphabet, as `quality.faults.n_letters` counts them."""
+        """Return each line's length in letters of an alphabet, as `text.words.n_letters` counts them."""
         weights = scripts.letter_weights()[self.characters]
         weights[self._ends] = 0
         return self.sum(weights)
@@ -99,7 +100,7 @@ class Lines:
 
     @cached_property
     def words(self) -> list[list[str]]:
-        """Return the words of each line in lower case, as `quality.faults.words_of` splits them."""
+        """Return the words of each line in lower case, as `text.words.words_of` splits them."""
         return [words_of(text.casefold()) for text in self.texts]
 
     def with_repeated_words(self, longest_period: int) -> Iterable[int]:

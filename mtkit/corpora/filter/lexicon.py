@@ -19,11 +19,12 @@ from mtkit.languages import WITHOUT_SPACES, primary_code
 from mtkit.pair_files.pairs import Languages
 from mtkit.quality.negation import has_negation
 from mtkit.quality.numbers import lost_numbers
+from mtkit.text.words import MARKS
 
 Floats = npt.NDArray[np.float64]
 _Ints = npt.NDArray[np.int64]
 N_FEATURES = 17
-_WORD = re.compile(r"\w+|[^\w\s]")
+_WORD = re.compile(rf"\w+(?:[{MARKS}]+\w*)*|[^\w\s]")
 _DIGIT = re.compile(r"\d")
 _MOST_WORDS = 100  # of a side; what follows is not looked at
 _MOST_LINKS = 30_000_000  # words of one pair, times words: bounds memory and time of learning

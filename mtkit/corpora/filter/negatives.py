@@ -15,6 +15,7 @@ from mtkit.languages import WITHOUT_SPACES, primary_code
 from mtkit.pair_files.pairs import Languages
 from mtkit.quality.negation import without_negation
 from mtkit.text.sentences import final_marks
+from mtkit.text.words import LETTERS
 
 Texts = tuple[str, str]  # source and target
 _NEAR_LENGTH = 50  # pairs before and after, ordered by the target's length, from which "unrelated" draws
@@ -22,7 +23,7 @@ _WORD_LETTERS = 4  # of words that make two targets similar
 _RARE = 300  # pairs with a word that makes two targets similar, at most
 _TRIES = 10
 _NUMBER = re.compile(r"\d+")
-_WORD = re.compile(r"[^\W\d_]+")
+_WORD = re.compile(LETTERS)
 
 
 class Mistakes:

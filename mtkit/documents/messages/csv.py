@@ -15,15 +15,15 @@ from mtkit.errors import DataError
 from mtkit.languages import are_one_language
 from mtkit.pair_files.tables import Dialect, Row, dialect_of, fit_of, rows, sample_of
 from mtkit.pair_files.units import language_of_column
-from mtkit.quality.faults import CHARACTER_WORDS
 from mtkit.text.placeholders import PLACEHOLDER, STRINGS
+from mtkit.text.words import UNSPACED
 
 _LOOKED_AT = 1000  # rows, to see which columns hold text
 _FORMULA = "=+-@\t\r"  # at the beginning of a cell: https://owasp.org/www-community/attacks/CSV_Injection
 _TAG = re.compile(r"<[^<>]{1,1000}>")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _OF_CODE = re.compile(r"[_/\\@\d]")
-_WITHOUT_SPACES = re.compile(rf"[{CHARACTER_WORDS}]{{4}}")  # in scripts that have none
+_WITHOUT_SPACES = re.compile(rf"[{UNSPACED}]{{4}}")  # in scripts that have none
 _MOST_CHARACTERS = 2000  # of a cell, to see whether it is language
 _NAME = re.compile(r"[^\W\d][^\n]{0,39}")  # of a column
 _MOST_WORDS = 4

@@ -5,16 +5,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mtkit.documents.subtitles.cues import TAG, width
-from mtkit.quality.faults import CHARACTER_WORDS
 from mtkit.text.sentences import FINAL, PAUSING, without_closing
+from mtkit.text.words import STANDS_ALONE, UNSPACED
 
 # Netflix, Timed Text Style Guide: general requirements, and the pages of most languages: two lines, 42 characters a
 # line, 17 characters a second for adults (20 for English). East Asian characters count as two here.
 MOST_IN_LINE = 42
 MOST_PER_SECOND = 17.0
-_WORD = re.compile(
-    rf"\s*(?:(?:<[^<>]*>|\{{\\[^{{}}]*\}})+|[{CHARACTER_WORDS}][^\w\s<{{]*|[^\s<{{{CHARACTER_WORDS}]+|[<{{])"
-)
+_WORD = re.compile(rf"\s*(?:(?:<[^<>]*>|\{{\\[^{{}}]*\}})+|[{UNSPACED}][^\w\s<{{]*|[^\s<{{{UNSPACED}]+|[<{{])")
 _MOST_WORDS = 300  # of which the best shares are sought; of more, those in proportion are taken
 _UNPUNCTUATED, _PAUSED = 0.3, 0.1  # what an end of a share costs there, where a share twice the wanted one costs 1
 _TOO_MUCH = 4.0  # how much a character too many costs, compared to one that another share should have
@@ -28,7 +26,7 @@ class Word:
     width: int
 
 
-def words_of(text: str, read: Callable[[str], str] = str) -> list[Word]:
+def tagged_words(text: str, read: Callable[[str], str] = str) -> list[Word]:
     """Return the words of a text with tags. read: turns what is written into what is shown."""
     words: list[Word] = []
     opening = ""  # tags that belong to the next word
@@ -52,8 +50,7 @@ def words_of(text: str, read: Callable[[str], str] = str) -> list[Word]:
 
 def _ends_word(word: str, part: str) -> bool:
     """Return whether a share may end between two parts without white space between them: in scripts without spaces."""
-    characters = re.compile(f"[{CHARACTER_WORDS}]")
-    return bool(characters.match(part[:1]) or characters.search(TAG.sub("", word)[-1:])) and part[:1].isalnum()
+    return part[:1].isalnum() and any(map(STANDS_ALONE.match, (part, TAG.sub("", word)[-1:])))
 
 
 def shares(words: Sequence[Word], wanted: Sequence[float], most: Sequence[float]) -> list[list[Word]]:

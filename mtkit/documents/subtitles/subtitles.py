@@ -12,7 +12,7 @@ from mtkit.documents.pieces import Piece, partners_of, trimmed
 from mtkit.documents.reading import Options, line_of, text_part
 from mtkit.documents.source import NEWLINE, Source
 from mtkit.documents.subtitles.cues import TAG, Cue, cues_of, groups, is_webvtt, turn_mark, turns, width
-from mtkit.documents.subtitles.shares import MOST_PER_SECOND, Word, lines, shares, words_of
+from mtkit.documents.subtitles.shares import MOST_PER_SECOND, Word, lines, shares, tagged_words
 from mtkit.text.placeholders import PROSE
 
 _CODE = re.compile(rf"{TAG.pattern}|[♪♫♬♩]+|(?:^|(?<=\s))#(?=\s|$)", re.MULTILINE)
@@ -167,7 +167,7 @@ def _put(boxes: Sequence[_Box], style: _Style, parts: Sequence[Part]) -> Put:
     def put(filled: Filled) -> list[Edit]:
         if filled.text == source:
             return []
-        words = words_of(filled.text, style.parse)
+        words = tagged_words(filled.text, style.parse)
         most = [box.duration_s * MOST_PER_SECOND for box in boxes]
         found = _closed(shares(words, [box.width for box in boxes], most))
         return [

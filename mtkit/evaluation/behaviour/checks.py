@@ -17,10 +17,11 @@ from pydantic import BeforeValidator, Field, model_validator
 from mtkit.config.section import ConfigPath, Section
 from mtkit.evaluation.metrics.scores import sentence_scores
 from mtkit.pair_files.lines import as_one_line
-from mtkit.quality.faults import FaultKind, find_faults, n_letters
+from mtkit.quality.faults import FaultKind, find_faults
 from mtkit.quality.negation import LANGUAGES, has_negation
 from mtkit.quality.number_words import numbers_in_words
 from mtkit.quality.numbers import lost_numbers
+from mtkit.text.words import n_letters
 
 Row = tuple[str, ...]  # an entry of a suite or a line of a file: a sentence and its further columns
 # A list of texts; YAML may give a single text.

@@ -15,7 +15,8 @@ from mtkit.evaluation.metrics.buckets import FEWEST, CountedSentences, PartScore
 from mtkit.evaluation.metrics.scores import DEFAULTS
 from mtkit.evaluation.metrics.settings import MetricSettings
 from mtkit.evaluation.metrics.significance import DEFAULT_CHANCE, LEVEL, Chance, PairedDifference, corrected
-from mtkit.quality.faults import FAULT_KINDS, Fault, FaultKind, find_faults, words_of
+from mtkit.quality.faults import FAULT_KINDS, Fault, FaultKind, find_faults
+from mtkit.text.words import words_of
 from mtkit.translation.confidence import Reliability, reliability
 
 _SAME = 1e-9  # sentence scores this close are equal

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from mtkit.languages import primary_code
 from mtkit.quality import number_words
-from mtkit.quality.faults import words_of
 from mtkit.quality.negation import has_negation
 from mtkit.text.sentences import FINAL, QUESTIONS, final_marks, without_closing
+from mtkit.text.words import LETTERS, words_of
 
 _LENGTHS = (5, 10, 20, 40)  # largest number of words in each length bucket but the last
 _FREQUENCIES = (1, 10, 100, 1000)  # smallest count in each rarity bucket but the first
@@ -23,7 +23,7 @@ _INVERTED_QUESTION = re.compile(r"\s*[\"'“‘«(]?¿")
 _GREEK_QUESTION = ";"
 _CAPITALISED_NOUNS = frozenset({"de", "lb"})  # languages that capitalise every noun
 _SENTENCE_START = re.compile(rf"(?:^|[{FINAL}:;：；]|\s[-–—])[\s\"'“”‘’«»„‚(\[¿¡-]*$")
-_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_NAME = re.compile(rf"{LETTERS}(?:['’-]{LETTERS})*")
 _MIN_LETTERS = 3  # the reference may have shorter capitalised words by chance
 _CAPITAL_PRONOUNS = frozenset({"i"})  # English capitalises it
 
@@ -99,9 +99,9 @@ def names_in(source: str, references: Sequence[str], lang: str | None = None) ->
     """
     if source.upper() == source:
         return []
-    of_references = {_without_s(word) for reference in references for word in _WORD.findall(reference)}
+    of_references = {_without_s(word) for reference in references for word in _NAME.findall(reference)}
     names = []
-    for match in _WORD.finditer(source):
+    for match in _NAME.finditer(source):
         word = match[0]
         if not word[0].isupper() or word.split("'")[0].split("’")[0].casefold() in _CAPITAL_PRONOUNS:
             continue

@@ -13,9 +13,10 @@ from mtkit.evaluation.metrics.buckets import FEWEST
 from mtkit.evaluation.metrics.scores import fixed
 from mtkit.evaluation.metrics.settings import METRICS
 from mtkit.evaluation.metrics.significance import LEVEL
-from mtkit.quality.faults import FAULT_KINDS, FaultKind, words_of
+from mtkit.quality.faults import FAULT_KINDS, FaultKind
+from mtkit.text.words import MARKS, words_of
 
-_PIECE = re.compile(r"\s*(?:\w+|[^\w\s])|\s+")  # a word or a mark with the space before it
+_PIECE = re.compile(rf"\s*(?:\w[\w{MARKS}]*|[^\w\s][{MARKS}]*)|\s+")  # a word or a mark with the space before it
 FAULT_NAMES: dict[FaultKind, str] = {
     "empty": "empty",
     "loop": "loops",

@@ -26,8 +26,8 @@ from pathlib import Path
 from mtkit.config.data import CorpusFiles
 from mtkit.data.corpus import read_pairs
 from mtkit.documents.marked_lines import MarkedLines
-from mtkit.documents.transfer import words_of
 from mtkit.pair_files.lines import read_lines
+from mtkit.text.words import word_spans
 from mtkit.translation.translator import Translator
 
 _TAG = re.compile(r"</?[a-c]>")
@@ -72,7 +72,7 @@ def words(args: argparse.Namespace) -> None:
     train = ((pair.src, pair.tgt) for pair in read_pairs([CorpusFiles(src=args.train[0], tgt=args.train[1])]))
     rows = ((_TAG.sub("", source), _TAG.sub("", found)) for source, found in read_rows(args.tags))
     for pair in (*train, *rows):
-        print(" ||| ".join(" ".join(side[a:b].lower() for a, b in words_of(side)) or "." for side in pair))
+        print(" ||| ".join(" ".join(side[a:b].lower() for a, b in word_spans(side)) or "." for side in pair))
 
 
 def tagged_words(text: str, tag: str) -> set[int]:
@@ -81,7 +81,7 @@ def tagged_words(text: str, tag: str) -> set[int]:
     plain = _TAG.sub("", text)
     return {
         index
-        for index, (first, last) in enumerate(words_of(plain))
+        for index, (first, last) in enumerate(word_spans(plain))
         if first < end and last > start and any(map(str.isalnum, plain[first:last]))
     }
 

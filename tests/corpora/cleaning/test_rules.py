@@ -9,9 +9,10 @@ from mtkit.corpora.cleaning.repair import repair
 from mtkit.corpora.cleaning.rules import RULES, active_rules
 from mtkit.corpora.cleaning.window import Lines
 from mtkit.pair_files.pairs import Pair
-from mtkit.quality.faults import find_loop, n_letters
+from mtkit.quality.faults import find_loop
 from mtkit.quality.language import BLOCK
 from mtkit.text.scripts import scripts_of
+from mtkit.text.words import n_letters
 
 ALL = CleanConfig().repair
 

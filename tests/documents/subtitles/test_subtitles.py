@@ -10,7 +10,7 @@ from tiny_counts import n_calls
 from tiny_documents import loud, translated
 
 from mtkit.documents.reading import Options, document_of
-from mtkit.documents.subtitles.shares import MOST_IN_LINE, Word, lines, shares, words_of
+from mtkit.documents.subtitles.shares import MOST_IN_LINE, Word, lines, shares, tagged_words
 from mtkit.errors import DataError
 
 SRT = """1
@@ -201,9 +201,9 @@ def _cost(words, ends, wanted, most) -> float:
 
 
 def test_lines_end_after_punctuation_and_have_like_lengths():
-    words = words_of("We are going to the cinema tonight, because my sister wants to see it.")
+    words = tagged_words("We are going to the cinema tonight, because my sister wants to see it.")
     assert lines(words, 2) == ["We are going to the cinema tonight,", "because my sister wants to see it."]
-    assert lines(words_of("我们今天晚上去看电影，因为我的妹妹想看，而且我们都有时间。"), 2) == [
+    assert lines(tagged_words("我们今天晚上去看电影，因为我的妹妹想看，而且我们都有时间。"), 2) == [
         "我们今天晚上去看电影，",
         "因为我的妹妹想看，而且我们都有时间。",
     ]
@@ -215,7 +215,7 @@ def test_lines_end_after_punctuation_and_have_like_lengths():
     )
 )
 def test_words_are_the_text(text):
-    assert "".join(word.text for word in words_of(text)).strip() == text.strip()
+    assert "".join(word.text for word in tagged_words(text)).strip() == text.strip()
 
 
 @pytest.mark.parametrize(
