@@ -8,8 +8,8 @@
     $B auc build/noisy classifier=filter.txt dual=forward.tsv+backward.tsv cosine=cosine.txt --fit build/noisy-dev
 
 --machine: translations of the source text by a weak system, line by line. The kinds of mistakes are those from which
-`mtkit data train-filter` makes its negatives; where scripts/bench/data/noise.py has the same kind, it comes from there,
-made by other code. Scores are files with a number a line, higher for better pairs. Two files of `mtkit score` joined by
+`mtkit data train-filter` makes its negatives; unrelated, copied, truncated and wrong-language pairs are made here, by
+other code. Scores are files with a number a line, higher for better pairs. Two files of `mtkit score` joined by
 + are the dual conditional cross-entropy of two models (Junczys-Dowmunt 2018, section 3.1). AUC is the probability that
 a good pair scores higher than one with noise, with a 95 % bootstrap interval. All scores but the first are also
 combined: by the mean of their ranks, and, with --fit, by a logistic regression on such a folder of dev text.
@@ -21,7 +21,6 @@ import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import noise
 import numpy as np
 import numpy.typing as npt
 
@@ -37,6 +36,18 @@ Floats = npt.NDArray[np.float64]
 _DETAILS = ("number", "name", "negation", "replaced")
 _WORDS = ("missing", "order", "added")
 _RESAMPLES = 200
+INTRUDERS = {  # sentences in third languages, written for this bench
+    "nl": ["De winkel op de hoek is vandaag helaas gesloten.", "Wij hebben gisteren een nieuwe fiets gekocht.",
+           "Morgen gaat het waarschijnlijk de hele dag regenen.", "Kun je mij vertellen waar het station is?"],
+    "es": ["La tienda de la esquina está cerrada hoy.", "Ayer compramos una bicicleta nueva para mi hermana.",
+           "Mañana probablemente lloverá durante todo el día.", "¿Puedes decirme dónde está la estación?"],
+    "it": ["Il negozio all'angolo oggi purtroppo è chiuso.", "Ieri abbiamo comprato una bicicletta nuova.",
+           "Domani probabilmente pioverà tutto il giorno.", "Puoi dirmi dove si trova la stazione?"],
+    "ru": ["Магазин на углу сегодня, к сожалению, закрыт.", "Вчера мы купили новый велосипед для сестры.",
+           "Завтра, наверное, весь день будет дождь.", "Скажите, пожалуйста, где находится вокзал?"],
+    "pl": ["Sklep na rogu jest dziś niestety zamknięty.", "Wczoraj kupiliśmy nowy rower dla mojej siostry.",
+           "Jutro prawdopodobnie przez cały dzień będzie padać.", "Czy możesz mi powiedzieć, gdzie jest dworzec?"],
+}  # fmt: skip
 
 
 class Planter:
@@ -45,7 +56,6 @@ class Planter:
     def __init__(self, pairs: Sequence[Sides], langs: Sides, machine: Sequence[str] | None, seed: int) -> None:
         self.pairs, self.machine = pairs, machine
         self.rng = random.Random(seed)
-        self.others = noise.Other(pairs)
         self.mistakes = negatives.Mistakes(pairs, langs, seed)
 
     def plant(self, kind: str, index: int) -> Sides | None:
@@ -54,9 +64,16 @@ class Planter:
         if kind == "machine":
             text = self.machine[index] if self.machine else tgt
             return (src, text) if text.strip() and text != tgt else None
-        if kind in ("unrelated", "truncated", "copied", "wrong language"):
-            name = "misaligned" if kind == "unrelated" else kind
-            return noise.KINDS[name](src, tgt, self.rng, self.others)
+        if kind == "unrelated":
+            other = self.rng.choice(self.pairs)[1]
+            return (src, other) if other != tgt else None
+        if kind == "copied":
+            return (src, src) if src != tgt else None
+        if kind == "wrong language":
+            return src, self.rng.choice(INTRUDERS[self.rng.choice(sorted(INTRUDERS))])
+        if kind == "truncated":
+            words = tgt.split()
+            return (src, " ".join(words[: max(1, len(words) // 4)])) if len(words) >= 8 else None
         parts = {"similar": ("similar",), "detail": _DETAILS, "words": _WORDS}[kind]
         for part in self.rng.sample(parts, len(parts)):
             spoilt = negatives.KINDS[part](self.mistakes, index, self.rng)
