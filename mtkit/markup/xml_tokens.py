@@ -3,7 +3,6 @@
 import html
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 _NAME = r"[^\s/<>=\"']+"
@@ -34,8 +33,7 @@ class Attribute(NamedTuple):
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """Characters start to end of a text; tokens that follow each other make up the whole text."""
 
     kind: Kind
