@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from mtkit.documents.document import Document, Filled, Part, Segment, shown
+from mtkit.documents.document import Document, Part, shown
 from mtkit.documents.inline import Inline
 from mtkit.documents.sentences import Alignment, Sentence, Translated
+from mtkit.documents.skeleton import Filled, Segment
 from mtkit.documents.transfer import Interval, transfer
 from mtkit.text.words import word_spans
 

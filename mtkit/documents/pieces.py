@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mtkit.documents.document import Segment
 from mtkit.documents.inline import Code, inline_of
+from mtkit.documents.skeleton import Segment
 
 _SPACES = " \t\r\n\f"
 

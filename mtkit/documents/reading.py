@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-from mtkit.documents.document import Document, Parsed, Part, Reading, naming
+from mtkit.documents.document import Document, Parsed, Part, naming
+from mtkit.documents.skeleton import Reading
 from mtkit.errors import DataError, UsageError
 
 MOST_BYTES = 100_000_000  # of a document, unpacked

@@ -5,10 +5,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mtkit.documents.document import Document, Reading
+from mtkit.documents.document import Document
 from mtkit.documents.inline import Code, Kind
 from mtkit.documents.pieces import Markup, Piece, segment_of
 from mtkit.documents.reading import line_of, text_part
+from mtkit.documents.skeleton import Reading
 from mtkit.markup.xml_parser import check
 from mtkit.markup.xml_tokens import Token, ends_of, escape, tokens, unescape
 from mtkit.text.placeholders import PROSE

@@ -8,9 +8,10 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
-from mtkit.documents.document import Document, Edit, Filled, Reading, Segment
+from mtkit.documents.document import Document
 from mtkit.documents.messages.message_text import Message, message_of
 from mtkit.documents.reading import Options, line_of, text_part
+from mtkit.documents.skeleton import Edit, Filled, Reading, Segment
 from mtkit.errors import DataError
 from mtkit.languages import are_one_language
 from mtkit.pair_files.tables import Dialect, Row, dialect_of, fit_of, rows, sample_of

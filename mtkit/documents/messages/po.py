@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mtkit.documents.document import Document, Edit, Filled, Reading, Segment
+from mtkit.documents.document import Document
 from mtkit.documents.messages.message_text import Message, message_of, refuse_branches
 from mtkit.documents.reading import Options, text_part
+from mtkit.documents.skeleton import Edit, Filled, Reading, Segment
 from mtkit.pair_files.po import FUZZY, Entry, Field, charset_of, entries_of, header_fields
 from mtkit.text.placeholders import PLACEHOLDER, STRINGS
 

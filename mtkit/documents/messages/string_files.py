@@ -4,11 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from mtkit.documents.document import Document, Edit, Filled, Reading, Segment
+from mtkit.documents.document import Document
 from mtkit.documents.inline import Inline
 from mtkit.documents.messages.readable import is_language
 from mtkit.documents.messages.values import DAMAGED, Apostrophes, Template, template_of
 from mtkit.documents.reading import line_of, text_part
+from mtkit.documents.skeleton import Edit, Filled, Reading, Segment
 from mtkit.errors import DataError
 from mtkit.text.placeholders import STRINGS
 

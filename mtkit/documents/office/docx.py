@@ -4,14 +4,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from mtkit.documents.document import Document, Reading
+from mtkit.documents.document import Document
 from mtkit.documents.inline import Kind
 from mtkit.documents.office import ooxml
 from mtkit.documents.office.archive import Archive
 from mtkit.documents.office.ooxml import ALT_ATTRIBUTES, PREFIXES, PROPERTIES, Formats, Names, Reader
 from mtkit.documents.office.runs import Item, Raw, RunStyle, add_paragraph, is_code_style
-from mtkit.documents.office.skeleton import Skeleton
 from mtkit.documents.reading import Options
+from mtkit.documents.skeleton import Reading, Skeleton
 from mtkit.markup import xml_tokens
 from mtkit.markup.xml_tree import Frame, Xml
 from mtkit.text.placeholders import PROSE

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from mtkit.documents.document import Part, Reading
+from mtkit.documents.document import Part
 from mtkit.documents.office.archive import Archive
 from mtkit.documents.office.runs import Item, Raw, RunStyle, add_paragraph, add_text
-from mtkit.documents.office.skeleton import Skeleton
 from mtkit.documents.reading import parsed_part
+from mtkit.documents.skeleton import Reading, Skeleton
 from mtkit.errors import DataError
 from mtkit.markup import xml_tokens
 from mtkit.markup.xml_tree import Frame, Xml

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from mtkit.documents.inline import Code, Inline, Kind, Part, inline_of
-from mtkit.documents.office.skeleton import Skeleton
 from mtkit.documents.pieces import Piece, trimmed
+from mtkit.documents.skeleton import Skeleton
 
 _CODE_STYLE = re.compile(
     "(?:html|inline|program|source)?code(?:char)?|verbatim(?:char)?|programlisting|html(?:sample|keyboard|preformatted)"

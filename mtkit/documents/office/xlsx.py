@@ -4,13 +4,13 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 
-from mtkit.documents.document import Document, Part, Reading
+from mtkit.documents.document import Document, Part
 from mtkit.documents.office import ooxml
 from mtkit.documents.office.archive import Archive
 from mtkit.documents.office.ooxml import DRAWINGS, PREFIXES, PROPERTIES, Formats, Names, Reader
 from mtkit.documents.office.runs import Item, Raw, RunStyle, add_paragraph, add_text
-from mtkit.documents.office.skeleton import Skeleton
 from mtkit.documents.reading import Options
+from mtkit.documents.skeleton import Reading, Skeleton
 from mtkit.markup import xml_tokens
 from mtkit.markup.xml_tree import Frame, Xml
 from mtkit.text.placeholders import PROSE

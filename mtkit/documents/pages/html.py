@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from mtkit.documents.document import Document, Reading, Segment, hold_out, without_held_out
+from mtkit.documents.document import Document
 from mtkit.documents.inline import Code, Inline, Kind
 from mtkit.documents.pages import html_text
 from mtkit.documents.pages.html_text import FoundTag
 from mtkit.documents.pieces import Markup, Piece, segment_of
 from mtkit.documents.reading import Options, line_of, parsed_part
+from mtkit.documents.skeleton import Reading, Segment, hold_out, without_held_out
 from mtkit.text.placeholders import PROSE
 
 _INLINE = frozenset(

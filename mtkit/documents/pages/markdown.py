@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 
-from mtkit.documents.document import Document, Edit, Filled, Put, Reading, Segment, hold_out
+from mtkit.documents.document import Document
 from mtkit.documents.inline import Inline, Part, inline_of
 from mtkit.documents.pages import html as pages
 from mtkit.documents.pages.markdown_blocks import Block, Blocks, blocks_of
@@ -23,6 +23,7 @@ from mtkit.documents.pages.markdown_writing import (
 )
 from mtkit.documents.pieces import Piece, trimmed
 from mtkit.documents.reading import Options, line_of, parsed_part
+from mtkit.documents.skeleton import Edit, Filled, Put, Reading, Segment, hold_out
 from mtkit.documents.source import Source
 from mtkit.errors import DataError
 from mtkit.text.placeholders import PROSE

@@ -7,9 +7,10 @@ import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
-from mtkit.documents.document import Document, Edit, Filled, Put, Reading, Segment
+from mtkit.documents.document import Document
 from mtkit.documents.inline import Inline
 from mtkit.documents.reading import Options, line_of, text_part
+from mtkit.documents.skeleton import Edit, Filled, Put, Reading, Segment
 from mtkit.text.placeholders import PROSE
 from mtkit.text.sentences import FINAL, without_closing
 

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from mtkit.documents.document import Document, Edit, Filled, Put, Reading, Segment
+from mtkit.documents.document import Document
 from mtkit.documents.inline import Code, Kind, Part, inline_of
 from mtkit.documents.pieces import Piece, partners_of, trimmed
 from mtkit.documents.reading import Options, line_of, text_part
+from mtkit.documents.skeleton import Edit, Filled, Put, Reading, Segment
 from mtkit.documents.source import NEWLINE, Source
 from mtkit.documents.subtitles.cues import TAG, Cue, cues_of, groups, is_webvtt, turn_mark, turns, width
 from mtkit.documents.subtitles.shares import MOST_PER_SECOND, Word, lines, shares, tagged_words

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_documents import same, translated
 
-from mtkit.documents.document import Filled
 from mtkit.documents.messages.po import quoted
 from mtkit.documents.reading import Options, document_of
+from mtkit.documents.skeleton import Filled
 from mtkit.errors import DataError
 from mtkit.pair_files.po import entries_of
 from mtkit.text.placeholders import PLACEHOLDER

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_documents import loud, same, translated
 
-from mtkit.documents.document import Filled
 from mtkit.documents.reading import Options, document_of
+from mtkit.documents.skeleton import Filled
 from mtkit.errors import DataError
 
 _NEW = [  # source, and the target that it gets
