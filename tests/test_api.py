@@ -48,6 +48,12 @@ def test_import_loads_no_torch_until_a_name_needs_it():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_what_a_sentence_on_the_command_line_needs_loads_no_torch():
+    modules = "mtkit.translation.translator, mtkit.engines.ctranslate2, mtkit.cli.translating.translate"
+    code = f"import sys, {modules}; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_evaluate_scores_files_of_translations(texts):
     result = mtkit.evaluate(texts / "worse.fr", src=texts / "src.en", ref=texts / "ref.fr", metrics=["BLEU", "chrF2"])
     assert 0 < result.score("BLEU").score < 100

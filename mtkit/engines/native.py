@@ -21,7 +21,8 @@ from mtkit.model.quantization import quantize, supported_precision
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import bound_kernel_stores, choose_device, is_out_of_memory, log_missing_numba, set_threads
 from mtkit.search.beam import BeamSearch, search
-from mtkit.search.constrained import beam_size_for, constrained_search
+from mtkit.search.constrained import constrained_search
+from mtkit.search.constraints import beam_size_for
 from mtkit.search.hypothesis import Hypothesis, Segment
 from mtkit.search.rules import Rules, make_rules
 from mtkit.search.sampling import Truncation, sample, uniform_numbers

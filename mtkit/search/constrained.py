@@ -29,7 +29,6 @@ from mtkit.search.step import DecodeStep, SearchConfig, SearchResult, check_numb
 _LIKELY = math.log(0.1)
 _PLACEMENT_WEIGHT = 2.0
 _LEAST_NEW_WORD = math.log(0.001)
-_WIDEST = 32  # hypotheses; a wider beam takes more time and improves no score
 _SHARES = 2  # of the beam that a bank's extensions would fill: other banks may have fewer than they have room for
 _MOST_BEGUN = 64  # phrases that a hypothesis tries next, of a term with thousands of alternatives
 _UNCONSTRAINED = Constraints(Spelling([]))
@@ -81,18 +80,6 @@ def constrained_search(
         if open_beams:
             step.reorder(torch.tensor([beam.padded_parents() for beam in open_beams], device=max_lens.device))
     return [SearchResult(beam.best(), math.inf if len(beams) == 1 else 0.0) for beam in beams]
-
-
-def beam_size_for(constraints: Sequence[Constraints | None], beam_size: int) -> int:
-    """Return how wide to search with constraints if beam_size is wide enough without.
-
-    Each number of written phrases gets that width, since the banks share the beam. On sentences with terms that the
-    model would not use on its own, a wider beam does not raise the scores; with beam_size alone, phrases are squeezed
-    in where they fit badly.
-    """
-    most = max((sum(r.times for r in required.required) for required in constraints if required), default=0)
-    n_tokens = max((required.n_tokens for required in constraints if required), default=0)
-    return max(beam_size, min(_WIDEST, max(max(beam_size, 4) * (1 + most), 2 * (1 + n_tokens))))
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ _EDGE = "\0"
 _MATCHES_ANYWHERE = re.compile(f"[{UNSPACED}\u0f00-\u0fff\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7ff\uff66-\uffdc]")
 _BEFORE_CAPITAL = FINAL + ":"
 _LEAST_ATTENTION = 0.01
+_WIDEST = 32  # hypotheses; a wider beam takes more time and improves no score
 
 
 @lru_cache(maxsize=1 << 16)
@@ -478,3 +479,15 @@ class ConstraintState:
     def may_end(self) -> bool:
         """Whether EOS may follow."""
         return self.is_done and self.is_clean
+
+
+def beam_size_for(constraints: Sequence[Constraints | None], beam_size: int) -> int:
+    """Return how wide to search with constraints if beam_size is wide enough without.
+
+    Each number of written phrases gets that width, since the banks share the beam. On sentences with terms that the
+    model would not use on its own, a wider beam does not raise the scores; with beam_size alone, phrases are squeezed
+    in where they fit badly.
+    """
+    most = max((sum(r.times for r in required.required) for required in constraints if required), default=0)
+    n_tokens = max((required.n_tokens for required in constraints if required), default=0)
+    return max(beam_size, min(_WIDEST, max(max(beam_size, 4) * (1 + most), 2 * (1 + n_tokens))))

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from mtkit.config.decoding import DecodeConfig
 from mtkit.quality.faults import find_faults
-from mtkit.search.constrained import beam_size_for
-from mtkit.search.constraints import Constraints, Requirement
+from mtkit.search.constraints import Constraints, Requirement, beam_size_for
 from mtkit.search.hypothesis import Engine, Hypothesis, Segment
 from mtkit.tokens.tokenizer import Tokenizer
 
