@@ -1,7 +1,6 @@
 """Read a document: bytes in, text with segments out, by the format that its name or an option says."""
 
 import codecs
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -197,17 +196,3 @@ _NO_TEXTS = {
     b"GIF8": "a picture",
     b"\x1f\x8b": "compressed by gzip",
 }
-
-
-def line_of(text: str) -> Callable[[int], str]:
-    """Return a function that names the line of a character, such as "line 12"."""
-    starts = [0, *(match.end() for match in re.finditer("\n", text))]
-
-    def place(index: int) -> str:
-        low, high = 0, len(starts)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if starts[middle] <= index else (low, middle)
-        return f"line {low + 1}"
-
-    return place

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from mtkit.documents.document import Document
 from mtkit.documents.inline import Code, Kind
 from mtkit.documents.pieces import Markup, Piece, segment_of
-from mtkit.documents.reading import line_of, text_part
+from mtkit.documents.places import line_of
+from mtkit.documents.reading import text_part
 from mtkit.documents.skeleton import Reading
 from mtkit.markup.xml_parser import check
 from mtkit.markup.xml_tokens import Token, ends_of, escape, tokens, unescape

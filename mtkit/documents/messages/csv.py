@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from mtkit.documents.document import Document
 from mtkit.documents.messages.message_text import Message, message_of
-from mtkit.documents.reading import Options, line_of, text_part
+from mtkit.documents.places import line_of
+from mtkit.documents.reading import Options, text_part
 from mtkit.documents.skeleton import Edit, Filled, Reading, Segment
 from mtkit.errors import DataError
 from mtkit.languages import are_one_language

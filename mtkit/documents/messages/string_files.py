@@ -8,7 +8,8 @@ from mtkit.documents.document import Document
 from mtkit.documents.inline import Inline
 from mtkit.documents.messages.readable import is_language
 from mtkit.documents.messages.values import DAMAGED, Apostrophes, Template, template_of
-from mtkit.documents.reading import line_of, text_part
+from mtkit.documents.places import line_of
+from mtkit.documents.reading import text_part
 from mtkit.documents.skeleton import Edit, Filled, Reading, Segment
 from mtkit.errors import DataError
 from mtkit.text.placeholders import STRINGS

@@ -12,7 +12,8 @@ from io import BytesIO
 from mtkit.documents.document import Document
 from mtkit.documents.messages.message_text import refuse_branches
 from mtkit.documents.messages.xliff_text import SourceText, source_text
-from mtkit.documents.reading import Options, line_of, text_part
+from mtkit.documents.places import line_of
+from mtkit.documents.reading import Options, text_part
 from mtkit.documents.skeleton import Edit, Filled, Reading, Segment, apply
 from mtkit.markup.xml_tokens import Token, declared_encoding, ends_of, tokens
 from mtkit.pair_files.xliff import XliffUnit, xliff_units

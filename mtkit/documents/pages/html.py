@@ -11,7 +11,8 @@ from mtkit.documents.inline import Code, Inline, Kind
 from mtkit.documents.pages import html_text
 from mtkit.documents.pages.html_text import FoundTag
 from mtkit.documents.pieces import Markup, Piece, segment_of
-from mtkit.documents.reading import Options, line_of, parsed_part
+from mtkit.documents.places import line_of
+from mtkit.documents.reading import Options, parsed_part
 from mtkit.documents.skeleton import Reading, Segment, hold_out, without_held_out
 from mtkit.text.placeholders import PROSE
 

@@ -22,9 +22,9 @@ from mtkit.documents.pages.markdown_writing import (
     written_value,
 )
 from mtkit.documents.pieces import Piece, trimmed
-from mtkit.documents.reading import Options, line_of, parsed_part
+from mtkit.documents.places import Source, line_of
+from mtkit.documents.reading import Options, parsed_part
 from mtkit.documents.skeleton import Edit, Filled, Put, Reading, Segment, hold_out
-from mtkit.documents.source import Source
 from mtkit.errors import DataError
 from mtkit.text.placeholders import PROSE
 

@@ -12,7 +12,7 @@ from markdown_it.rules_block import StateBlock
 from markdown_it.token import Token
 
 from mtkit.documents.pages.markdown_inline import Mark, marks_of
-from mtkit.documents.source import NEWLINE, Source, lines_of
+from mtkit.documents.places import NEWLINE, Source, lines_of
 from mtkit.errors import DataError
 
 _MOST_LEVELS = 100  # of quotations and lists within each other, two for an item of a list

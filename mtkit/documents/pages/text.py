@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from mtkit.documents.document import Document
 from mtkit.documents.inline import Inline
-from mtkit.documents.reading import Options, line_of, text_part
+from mtkit.documents.places import line_of
+from mtkit.documents.reading import Options, text_part
 from mtkit.documents.skeleton import Edit, Filled, Put, Reading, Segment
 from mtkit.text.placeholders import PROSE
 from mtkit.text.sentences import FINAL, without_closing

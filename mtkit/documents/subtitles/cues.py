@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from mtkit.documents.source import lines_of
+from mtkit.documents.places import lines_of
 from mtkit.errors import DataError
 from mtkit.text.sentences import FINAL, PAUSING, without_closing
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from mtkit.documents.document import Document
 from mtkit.documents.inline import Code, Kind, Part, inline_of
 from mtkit.documents.pieces import Piece, partners_of, trimmed
-from mtkit.documents.reading import Options, line_of, text_part
+from mtkit.documents.places import NEWLINE, Source, line_of
+from mtkit.documents.reading import Options, text_part
 from mtkit.documents.skeleton import Edit, Filled, Put, Reading, Segment
-from mtkit.documents.source import NEWLINE, Source
 from mtkit.documents.subtitles.cues import TAG, Cue, cues_of, groups, is_webvtt, turn_mark, turns, width
 from mtkit.documents.subtitles.shares import MOST_PER_SECOND, Word, lines, shares, tagged_words
 from mtkit.text.placeholders import PROSE

@@ -1,8 +1,8 @@
-"""A text whose lines stand apart in a document, such as those of a quotation, and where its characters stand there."""
+"""Where lines and characters stand in a document, also those of a text whose lines stand apart, as in a quotation."""
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 NEWLINE = re.compile(r"\r\n?|\n")
@@ -46,3 +46,9 @@ def lines_of(text: str) -> Iterator[tuple[int, int]]:
         yield at, newline.start()
         at = newline.end()
     yield at, len(text)
+
+
+def line_of(text: str) -> Callable[[int], str]:
+    """Return a function that names the line of a character, such as "line 12"."""
+    starts = [0, *(match.end() for match in re.finditer("\n", text))]
+    return lambda index: f"line {bisect_right(starts, index)}"
