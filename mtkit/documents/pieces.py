@@ -39,7 +39,7 @@ def segment_of(text: str, pieces: Sequence[Piece], markup: Markup, place: Callab
     parts = [piece.code or markup.parse(text[piece.start : piece.end]) for piece in inner]
     if not any(isinstance(part, str) and any(map(str.isalpha, part)) for part in parts):
         return None
-    return Segment.at(start, end, inline_of(parts, text[start:end]), place(start), markup.write)
+    return Segment.at(start, end, inline_of(parts, text[start:end]), place(start), write=markup.write)
 
 
 def trimmed(text: str, pieces: Sequence[Piece]) -> list[Piece]:

@@ -6,7 +6,7 @@ Segments may stand inside others, such as text boxes inside paragraphs; a token 
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -46,14 +46,15 @@ class Segment:
 
     inline: Inline
     place: str  # for a person, such as "line 12"
+    _: KW_ONLY
     put: Put  # returns the edits that write a translation into the text
     write: Callable[[str], str] = str  # turns text into the format's, such as & into &amp;
     refuse: Callable[[str], str] = _accept  # returns why a translation cannot take its place; "" if it can
 
     @classmethod
-    def at(cls, start: int, end: int, inline: Inline, place: str, write: Callable[[str], str] = str) -> "Segment":
+    def at(cls, start: int, end: int, inline: Inline, place: str, *, write: Callable[[str], str] = str) -> "Segment":
         """Return a segment whose translation takes the place of characters start to end, which are inline.source."""
-        return cls(inline, place, lambda filled: [Edit(start, end, filled.text)], write)
+        return cls(inline, place, put=lambda filled: [Edit(start, end, filled.text)], write=write)
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,7 @@ class Skeleton:
         del self._starts[first:], self._places[first:]
         self._starts.append(start)
         self._places.append((len(self._segments), end))
-        self._segments.append(Segment(inline, place, put, write))
+        self._segments.append(Segment(inline, place, put=put, write=write))
 
     def reading(self) -> Reading:
         """Return the text with its segments, in order."""

@@ -141,7 +141,7 @@ class _Table:
                     name = self._name(index) or str(index + 1)
                     place = f"{self._place(cells[index].start)}, column {name}"
                     put, refuse = self._put(message, cells[index]), partial(self._refuse, message)
-                    segments.append(Segment(message.inline, place, put, message.write, refuse))
+                    segments.append(Segment(message.inline, place, put=put, write=message.write, refuse=refuse))
         return Reading(self._text, segments)
 
     def _put(self, message: Message, cell: _Cell) -> Callable[[Filled], list[Edit]]:

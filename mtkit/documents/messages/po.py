@@ -85,7 +85,7 @@ class _Po:
                 indices.append(len(self._segments))
                 place = f"line {entry.fields[key].line}"
                 put, refuse = self._put(message, forms), self._refuse(message, entry, entry.fields[key].text)
-                self._segments.append(Segment(message.inline, place, put, message.write, refuse))
+                self._segments.append(Segment(message.inline, place, put=put, write=message.write, refuse=refuse))
             elif forms:
                 copies += self._edits(forms, entry.fields[key].text)
         if indices:

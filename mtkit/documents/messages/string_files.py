@@ -95,11 +95,11 @@ class _Builder:
             self.templates[index] = template, len(self.segments)
             for each in template.texts:
                 inline, write = each.message.inline, each.message.write
-                self._append(index, Segment(inline, place, _no_edits, write, each.refuse))
+                self._append(index, Segment(inline, place, put=_no_edits, write=write, refuse=each.refuse))
 
     def _add_refused(self, value: Value, index: int, place: str, why: str) -> None:
         refuse: Callable[[str], str] = partial(_why, why)
-        self._append(index, Segment(Inline(value.text, value.text, ()), place, _no_edits, refuse=refuse))
+        self._append(index, Segment(Inline(value.text, value.text, ()), place, put=_no_edits, refuse=refuse))
 
     def _append(self, index: int, segment: Segment) -> None:
         self.segments.append(segment)

@@ -95,7 +95,9 @@ class _Xliff:
 
     def _add(self, found: SourceText, where: Token, put: Callable[[Filled], list[Edit]]) -> int:
         refuse = refuse_branches(found.inline.text)
-        self._segments.append(Segment(found.inline, self._place(where.start), put, found.write, refuse))
+        self._segments.append(
+            Segment(found.inline, self._place(where.start), put=put, write=found.write, refuse=refuse)
+        )
         return len(self._segments) - 1
 
     def _put(self, unit: _Unit, found: SourceText) -> Callable[[Filled], list[Edit]]:

@@ -70,7 +70,7 @@ def read_page(page: Page) -> Reading:
     values = []
     for start, end in page.values:
         value, write = value_of(page.source, start, end)
-        values.append(Segment.at(start, end, value, place(start), write))
+        values.append(Segment.at(start, end, value, place(start), write=write))
     return Reading(page.text, list(_segments(page.text, page.runs, line_of(page.text))), values)
 
 

@@ -78,7 +78,7 @@ def _values(
         if any(map(str.isalpha, inline.text)):
             first, last = source.interval(start, end)
             raw = Inline(text[first:last], inline.text, inline.spans)
-            yield (first, last), Segment.at(first, last, raw, place(first), _for(block, write))
+            yield (first, last), Segment.at(first, last, raw, place(first), write=_for(block, write))
 
 
 Value = tuple[int, int, Inline, Callable[[str], str]]
@@ -152,7 +152,7 @@ def _segments(text: str, block: Block, marks: Sequence[Mark], found: Blocks, pla
     source = block.source
     if block.kind == "html":
         for segment in pages.segments(source.text, lambda index: place(source.place(index))):
-            yield Segment(segment.inline, segment.place, _put_html(text, source, segment), segment.write)
+            yield Segment(segment.inline, segment.place, put=_put_html(text, source, segment), write=segment.write)
     elif block.kind != "definition":
         pieces = _with_labels(list(pieces_of(source.text, marks)), marks, source.text)
         parts = list(_parts(source.text, pieces, marks))
@@ -162,7 +162,8 @@ def _segments(text: str, block: Block, marks: Sequence[Mark], found: Blocks, pla
             where = _surroundings(text, block, found, marks, (pieces[0].start, pieces[-1].end))
             encode = lru_cache(1)(partial(encoded, where=where))  # to refuse a translation, and to put it in
             refuse = _refuse(inline.source, encode)
-            yield Segment(inline, place(start), _put(text, source, (start, end), where, encode), marked, refuse)
+            put = _put(text, source, (start, end), where, encode)
+            yield Segment(inline, place(start), put=put, write=marked, refuse=refuse)
 
 
 def _with_labels(pieces: Sequence[Piece], marks: Sequence[Mark], text: str) -> Sequence[Piece]:

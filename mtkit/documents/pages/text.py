@@ -43,7 +43,7 @@ def _segments(text: str, lines: Sequence[Line], place: Callable[[int], str]) -> 
     start, end = lines[0].start() + len(_prefix(lines[0])), lines[-1].start() + len(lines[-1][0].rstrip())
     if len(lines) > 1:
         joined = " ".join(line[0][len(_prefix(line)) :].rstrip() for line in lines)
-        yield Segment(Inline(text[start:end], joined, ()), place(start), _put(text, lines, start, end))
+        yield Segment(Inline(text[start:end], joined, ()), place(start), put=_put(text, lines, start, end))
         return
     for cell in _CELL.finditer(text, start, end):
         first = cell.end() - len(cell[0].lstrip())

@@ -159,7 +159,7 @@ def _segment(boxes: Sequence[_Box], style: _Style, place: Callable[[int], str]) 
         parts += [" ", *box.parts] if parts else box.parts
     if not any(isinstance(part, str) and any(map(str.isalpha, part)) for part in parts):
         return None
-    return Segment(inline_of(parts), place(boxes[0].interval[0]), _put(boxes, style, parts), style.write)
+    return Segment(inline_of(parts), place(boxes[0].interval[0]), put=_put(boxes, style, parts), write=style.write)
 
 
 def _put(boxes: Sequence[_Box], style: _Style, parts: Sequence[Part]) -> Put:
