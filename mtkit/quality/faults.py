@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from mtkit.quality.numbers import lost_numbers
+from mtkit.text.addresses import addresses_in, without_addresses
 from mtkit.text.sentences import final_marks
 from mtkit.text.words import STANDS_ALONE, n_letters, words_of
 
@@ -20,19 +21,6 @@ FAULT_KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
 TOO_SHORT, TOO_LONG, UNFINISHED = "too short", "too long", "unfinished"  # details of "length"
 
 _NO_FULL_STOP = re.compile(r"[\u0e00-\u0eff]\s*$")  # Thai and Lao
-# A character of an address: no space of any kind, quote or apostrophe (www.x.com'da), and none of the scripts without
-# spaces or of Korean, whose words follow an address at once.
-_IN_URL = (
-    r"[^\s<>\"“”«»'’\u00a0\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2000-\u200a\u202f\u3000-\u30ff\u3400-\u9fff"
-    r"\uac00-\ud7af\uf900-\ufaff\uff00-\uffef]"
-)
-# Bounded repetitions: a line may be very long and have no spaces.
-_URL = re.compile(
-    rf"(?:https?://|ftp://|www\.){_IN_URL}+|[\w.+-]{{1,64}}@[\w-]{{1,63}}(?:\.[\w-]{{1,63}}){{1,5}}"
-    rf"|\b(?:[\w-]{{1,63}}\.){{1,5}}(?:com|org|net|edu|gov|info|io|eu|de|fr|pt|br|es|it|nl|uk|ch|at|be|jp|cn|ru)\b(?:/{_IN_URL}*)?",
-    re.IGNORECASE | re.ASCII,
-)
-_URL_TAIL = ".,;:!?…'\"”’»›)]}"
 _STUTTER = re.compile(r"([^\W\d_]{1,10}?)\1{5,}")  # hahahahahaha, within a word
 _MARKS_LOOP = re.compile(r"([^\w\s])(?:(?:\s+\1){3,}|(?:\s*\1){4,})")  # ? ? ? ? ?
 _MILD_MARKS_LOOP = re.compile(r"([^\w\s])(?:\s*\1){2,}")
@@ -75,7 +63,7 @@ def find_faults(
     if not text.strip() or (_has_words(src) and not _has_words(text)):
         return (Fault("empty"),)
     faults = [*find_loop(src, text), *_length(src, text, finished), *_copy(src, text)]
-    faults += [Fault("number", number) for number in lost_numbers(without_urls(src), text, tgt_lang=tgt_lang)]
+    faults += [Fault("number", number) for number in lost_numbers(without_addresses(src), text, tgt_lang=tgt_lang)]
     faults += [Fault("url", url) for url in lost_urls(src, text)]
     return tuple(faults)
 
@@ -204,7 +192,7 @@ def is_likely_length(n_src: float, n_text: float, *, cut_off: bool = False) -> b
 
 
 def _copy(src: str, text: str) -> list[Fault]:
-    return [Fault("copy")] if is_copy(words_of(without_urls(src)), words_of(without_urls(text))) else []
+    return [Fault("copy")] if is_copy(words_of(without_addresses(src)), words_of(without_addresses(text))) else []
 
 
 def is_copy(src: Sequence[str], text: Sequence[str]) -> bool:
@@ -272,22 +260,7 @@ def _n_plain(tokens: Sequence[str]) -> int:
 # URLs
 
 
-def _urls(text: str) -> list[str]:
-    urls = []
-    for match in _URL.finditer(text):
-        url = match[0].rstrip(_URL_TAIL)
-        if url.count("(") > url.count(")") and match[0][len(url) : len(url) + 1] == ")":
-            url += ")"
-        urls.append(url)
-    return urls
-
-
 def lost_urls(src: str, text: str) -> list[str]:
     """Return links and addresses of the source that the translation does not contain letter by letter."""
     folded = text.casefold()
-    return [url for url in _urls(src) if url.casefold() not in folded]
-
-
-def without_urls(text: str) -> str:
-    """Replace links and addresses by spaces."""
-    return _URL.sub(" ", text)
+    return [url for url in addresses_in(src) if url.casefold() not in folded]

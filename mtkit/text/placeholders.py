@@ -2,6 +2,8 @@
 
 import re
 
+from mtkit.text.addresses import ADDRESS
+
 # Each alternative begins with a character of its own, and looks back only behind it, so that a search is fast.
 _BRACED = (
     r"\{[\w.:$@#!,<>^=+*%\[\]-]{0,60}\}"  # Python, C#, shells
@@ -28,11 +30,10 @@ _PERCENT_IN_LINE = (
     rf"{_NAMED}|%(?<![\d%]%)(?:(?:(?=[^a-zA-Z@]|[hlqjztLI]){_OPTIONS}{_CONVERSION}|[sdifuxXcn@])(?![^\W_])|{_QT})"
 )
 
-_ADDRESS = r"\b(?:https?|ftp)://[^\s<>\"']*[^\s<>\"'.,;:!?)\]}]|\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b"
 _OPTION = r"(?<![\w-])(?:--[a-zA-Z][\w-]*|-[a-zA-Z0-9](?![\w-]))"  # of a command, such as --help
 _NESTED = r"\$t\([^()\n]{1,200}\)|@(?:\.\w{1,40})?:(?:\([\w.-]{1,100}\)|\w[\w-]*(?:\.\w[\w-]*)*)"  # i18next, Vue
 
-PROSE = (_ADDRESS, _VARIABLE)  # of text for people
+PROSE = (ADDRESS, _VARIABLE)  # of text for people
 STRINGS = (*PROSE, _PERCENT, _OPTION, _NESTED)  # of the messages of programs
 
 PLACEHOLDER = re.compile("|".join(STRINGS))

@@ -14,9 +14,10 @@ import numpy as np
 from mtkit.config.cleaning import CleanConfig
 from mtkit.corpora.cleaning.window import Lines, Window
 from mtkit.languages import WITHOUT_SPACES, primary_code
-from mtkit.quality.faults import find_loop, is_copy, lost_urls, without_urls
+from mtkit.quality.faults import find_loop, is_copy, lost_urls
 from mtkit.quality.language import foreign_lines
 from mtkit.quality.numbers import lost_numbers
+from mtkit.text.addresses import without_addresses
 from mtkit.text.placeholders import PLACEHOLDER_IN_LINE
 from mtkit.text.scripts import DIGIT, LETTER, SPACE, scripts_of
 from mtkit.text.words import words_of
@@ -102,7 +103,7 @@ def min_script_share(window: Window, cfg: CleanConfig) -> Verdicts:
         share = side.n_in(names) / np.maximum(side.n_alphabetic, 1)
         wrong = (share < cfg.min_script_share) & (side.n_alphabetic >= _FEW_LETTERS)
         candidates = np.flatnonzero(wrong).tolist()
-        bare = Lines([without_urls(side.texts[i]) for i in candidates], side.lang)  # addresses are Latin everywhere
+        bare = Lines([without_addresses(side.texts[i]) for i in candidates], side.lang)  # they are Latin
         is_mixed = bare.n_in(names) < cfg.min_script_share * bare.n_alphabetic
         verdicts.update(
             (i, f"{name}: {share[i]:.2f} {'/'.join(names)}")
@@ -130,7 +131,7 @@ def copies(window: Window, cfg: CleanConfig) -> Verdicts:
         if known.isdisjoint(tgt) or sum(word in known for word in tgt) < _MAYBE_COPIED * len(tgt):
             continue
         src_text, tgt_text = window.src.texts[i], window.tgt.texts[i]
-        if is_copy(words_of(without_urls(src_text)), words_of(without_urls(tgt_text))):
+        if is_copy(words_of(without_addresses(src_text)), words_of(without_addresses(tgt_text))):
             verdicts[i] = "same" if src == tgt else "nearly the same"
     return verdicts
 
@@ -144,7 +145,7 @@ def numbers(window: Window, cfg: CleanConfig) -> Verdicts:
         src, tgt = window.src.texts[i], window.tgt.texts[i]
         if sorted(re.findall(r"\d+", src)) == sorted(re.findall(r"\d+", tgt)):
             continue
-        src, tgt = without_urls(src), without_urls(tgt)
+        src, tgt = without_addresses(src), without_addresses(tgt)
         lost, added = lost_numbers(src, tgt, tgt_lang=tgt_lang), lost_numbers(tgt, src, tgt_lang=src_lang)
         if lost or added:
             verdicts[i] = _only(lost, added)
