@@ -1,12 +1,13 @@
 """A document is parsed once, and each of its segments is cut into sentences once, from reading to writing."""
 
 from collections import Counter
-from xml.parsers import expat
 
 import pytest
 from tiny_archives import OFFICE, W, types, zipped
 from tiny_documents import loud, translated
 
+from mtkit.markup.xml_parser import check
+from mtkit.markup.xml_tokens import tokens
 from mtkit.text.sentences import sentence_spans
 
 PARAGRAPHS = ["One cat sleeps. Two dogs run.", "Three birds sing.", "Four fish swim. Five frogs jump. Six owls fly."]
@@ -35,24 +36,15 @@ def cuts(monkeypatch):
 
 @pytest.fixture
 def parses(monkeypatch):
-    """Count how often expat parses each text."""
-    counted, real = Counter[bytes](), expat.ParserCreate
+    """Count how often each text is checked by expat, and how often it is divided into tokens."""
+    counted = {"check": Counter[str](), "tokens": Counter[str]()}
+    for real in (check, tokens):
 
-    class Parser:
-        def __init__(self, *arguments):
-            object.__setattr__(self, "parser", real(*arguments))
+        def counting(text, real=real):
+            counted[real.__name__][text] += 1
+            return real(text)
 
-        def __getattr__(self, name):
-            return getattr(self.parser, name)
-
-        def __setattr__(self, name, value):
-            setattr(self.parser, name, value)
-
-        def Parse(self, raw, is_final):
-            counted[raw] += 1
-            return self.parser.Parse(raw, is_final)
-
-    monkeypatch.setattr(expat, "ParserCreate", Parser)
+        monkeypatch.setattr(f"mtkit.markup.xml_tree.{real.__name__}", counting)
     return counted
 
 
@@ -72,6 +64,7 @@ def test_each_segment_is_cut_once(cuts, format_name, raw):
 
 def test_each_member_of_an_office_document_is_parsed_once_and_its_translation_once(parses):
     assert translated(DOCX, "docx", loud).n_segments == 3
-    stories = Counter({text: n for text, n in parses.items() if b"<w:document" in text})
-    assert sorted(b"SLEEPS" in text for text in stories) == [False, True], "the source and its translation"
-    assert set(stories.values()) == {1}
+    for of_texts in parses.values():
+        stories = {text: n for text, n in of_texts.items() if "<w:document" in text}
+        assert sorted("SLEEPS" in text for text in stories) == [False, True], "the source and its translation"
+        assert set(stories.values()) == {1}
