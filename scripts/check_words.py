@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Find phrases that a native speaker would not write, in documentation, comments, docstrings and messages.
 
-    scripts/check_words.py [FILE ...]       default: all tracked *.md files
+    scripts/check_words.py [FILE ...]       default: all tracked *.md files, and the *.py files of scripts
 
 Prints file:line, the phrase and what to write instead, and exits with 1 if there is any. The phrases are in words.txt.
 """
@@ -14,7 +14,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-CHECKED = ("*.md",)
+CHECKED = (
+    "*.md",
+    "mtkit/*.py",
+    "scripts/*.py",
+    ":!mtkit/quality/negation.py",
+    ":!scripts/sample_grammar",
+)  # word lists
 _TEXT = {tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
 
 

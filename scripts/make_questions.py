@@ -25,7 +25,7 @@ LABELS = {"?": "question", ".": "statement", "!": "order"}
 N_EACH = 2000  # rows of each label
 N_HELD_OUT = 500  # rows in dev, and again in test, or one more
 MISSING = 0.1  # chance of a word to be missing
-_EXCLAMATION = re.compile(r"(What|How|Quel|Comme)")  # What a beautiful house! is no order
+_EXCLAMATION = re.compile(r"(What|How|Quel|Comme)")  # What a beautiful house! is not an order
 
 Row = tuple[str, str]  # text, label
 

@@ -1,9 +1,11 @@
-"""Measure how much of its fair share of the cores mtkit makes use of beside other programs.
+"""Measure how much of its fair share of the cores mtkit uses while other programs run.
 
 .venv/bin/python scripts/bench/busy.py --model runs/sample-en-fr --arm before=../mtkit-before --arm after=.
 
 Each job runs alone (idle), beside one process that computes without pause, and beside four. All arms are measured in
-turn in each round. README.md beside this file explains the figures.
+turn in each round. The fair share is what a program with a thread on each core gets if every core divides its time
+equally: on two cores, 75 % of them next to one busy process, and 33 % next to four. A part of a command with a single
+thread can get more.
 """
 
 import argparse

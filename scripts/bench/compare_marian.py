@@ -1,4 +1,4 @@
-"""mtkit and Marian on the same corpus, with the same tokenizers, shape, threads and minutes: who translates better?
+"""Compare mtkit and Marian on the same corpus, with the same tokenizers, shape, threads and minutes.
 
     .venv/bin/python scripts/bench/compare_marian.py --run runs/tatoeba-en-fr --minutes 30 --work build/marian-tatoeba
 

@@ -1,4 +1,4 @@
-"""How fast do engines decode? mtkit's native one in each precision, its CTranslate2 one, CTranslate2 itself, others.
+"""Measure how fast engines decode: mtkit's in each precision, mtkit's over CTranslate2, CTranslate2 itself, others.
 
     .venv/bin/python scripts/bench/decode.py --model runs/multi30k-en-fr --src test.en.gz --ref test.fr.gz
 
@@ -113,7 +113,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def make_task(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What every system is told: the segments, and where the models are."""
+    """Describe the task for every system: the segments, and where the models are."""
     files = read_bundle(arguments.model)
     lines = list(read_lines(arguments.src))[: arguments.sentences]
     ids = [ids for ids in files.src_tokenizer.encode_batch(lines) if ids]

@@ -56,7 +56,7 @@ def side_of(path: Path) -> Side:
     """Return what a tokenizer knows of its language."""
     tokenizer = Tokenizer.load(path)
     log_probs = tokenizer.piece_log_probs()
-    assert log_probs is not None, f"{path} is no unigram tokenizer"
+    assert log_probs is not None, f"{path} is not a unigram tokenizer"
     return Side(tokenizer, log_probs)
 
 

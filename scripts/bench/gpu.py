@@ -1,4 +1,4 @@
-"""How fast mtkit trains and decodes on a GPU, and whether it computes there what it computes on the CPU.
+"""Measure how fast mtkit trains and decodes on a GPU, and whether it computes the same as on the CPU.
 
     .venv/bin/python scripts/bench/gpu.py                    # 256, base and big, bf16, some minutes
     .venv/bin/torchrun --nproc-per-node 8 scripts/bench/gpu.py --only training      # on 8 GPUs
@@ -158,7 +158,7 @@ def compare_with_cpu(
     expected = on_cpu(src, src)
     with autocast(device, precision):
         found = model(src.to(device), src.to(device)).float().cpu()
-    real = src != PAD_ID  # what stands at padding is of no use to anybody
+    real = src != PAD_ID  # the values at padding do not matter
     error = float((found - expected)[real].abs().max() / expected[real].std())
     if precision == "fp16":
         return error, 0.0

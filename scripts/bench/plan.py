@@ -1,4 +1,4 @@
-"""What `mtkit plan` says about a config, and what a run of it then takes: time, memory, disk, steps.
+"""Compare what `mtkit plan` predicts for a config with what the run takes: time, memory, disk, steps.
 
 python scripts/bench/plan.py --config CONFIG [--config CONFIG ...] [--set KEY=VALUE ...] [--seconds 30]
 

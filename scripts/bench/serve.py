@@ -1,17 +1,17 @@
-"""Is `mtkit serve` as fast and as sound as it promises? Each bar is measured on this machine, over the loopback.
+"""Measure on this machine, over the loopback, whether `mtkit serve` is as fast and reliable as it promises.
 
     .venv/bin/python scripts/bench/serve.py --model runs/sample-en-fr
     .venv/bin/python scripts/bench/serve.py --model runs/sample-en-fr --only overload --minutes 5
 
-throughput  64 clients of single sentences, beside the library (`mtkit translate`) with as many threads: at least 80 %
-alone       the median of one client, beside `translate_text` with one thread: at most 1.3 times
+throughput  64 clients of single sentences reach at least 80 % of the library (`mtkit translate`) with as many threads
+alone       the median time of one client is at most 1.3 times that of `translate_text` with one thread
 overload    requests arrive at four times the capacity: each is answered by 200, 429, 503 or 504, the 99th percentile is
             below the deadline, memory stays flat, and as many are translated a second as before
 kills       a worker is killed every 10 s: no wrong, lost or swapped answer
 reload      the bundle is replaced under load, then the server: no failed request
-clients     slow, idle and leaving clients: those who behave notice nothing
+clients     slow, idle and leaving clients do not disturb the others
 
-Library and server take turns, a few rounds each; the load generator runs on the same cores, so its CPU time is said.
+Library and server take turns for a few rounds. The load generator runs on the same cores, so its CPU time is printed.
 Prints tables, and exits with 1 if a bar is missed. Ratios are comparable between machines, absolute speeds are not.
 """
 
@@ -237,7 +237,7 @@ def _text(body: bytes) -> str:
 
 
 def reload(bench: Bench) -> Result:
-    """Another version of the bundle takes the place of the first under load; later, the server is told to end."""
+    """Another version of the bundle takes the place of the first under load; later, the server gets SIGTERM."""
     versions = _two_versions(bench)
     texts = bench.sentences[:500]
     requests = [translate(text) for text in texts]

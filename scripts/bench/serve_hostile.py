@@ -1,4 +1,4 @@
-"""Send a running service thousands of malformed or hostile requests: each gets a proper answer, and it goes on serving.
+"""Send a running service thousands of malformed or hostile requests, which it must answer properly and survive.
 
     mtkit keys add ann --file keys.yaml; mtkit keys add bob --file keys.yaml
     mtkit serve --port 5011 --set limits.deadline_s=5 --set keys.file=keys.yaml --set corrections.file=kept.sqlite

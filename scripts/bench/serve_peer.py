@@ -1,4 +1,4 @@
-"""`mtkit serve` beside another server of LibreTranslate's dialect that runs already, with the same load in turn.
+"""Compare `mtkit serve` with a running server of LibreTranslate's dialect, under the same load in turn.
 
     .venv/bin/python scripts/bench/serve_peer.py --model runs/sample-en-fr --port 5655
 

@@ -1,4 +1,4 @@
-"""What required terms do to translations: terms met and BLEU with and without a terminology, on real sentences.
+"""Measure what required terms do to translations of real sentences: the terms met, and BLEU with and without them.
 
 The terms come from the training text: word pairs that occur in the same sentence pairs far more often than chance
 (Dice coefficient of source word and target word). All terms of a sentence are in its reference. --invented writes the

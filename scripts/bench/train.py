@@ -1,4 +1,4 @@
-"""How fast do mtkit, Marian and JoeyNMT train, and which share of the machine's arithmetic do they use?
+"""Measure how fast mtkit, Marian and JoeyNMT train, and which share of the machine's arithmetic they use.
 
     .venv/bin/python scripts/bench/train.py --src data/multi30k/train.en.gz --tgt data/multi30k/train.fr.gz
 

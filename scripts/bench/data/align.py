@@ -67,7 +67,7 @@ class Page(html.parser.HTMLParser):
             self._open.append((tag, outside or bool(navigation) or tag in ("pre", "head", "script", "style")))
 
     def handle_endtag(self, tag: str) -> None:
-        """Close the tag, and those in it that nobody closed."""
+        """Close the tag, and the open ones inside it."""
         if tag in BLOCKS:
             self._flush()
         if tag in [name for name, _ in self._open]:
