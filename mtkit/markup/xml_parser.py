@@ -107,3 +107,16 @@ def check(text: str, *, is_fragment: bool = False) -> None:
         parser.begin_fragment()
         text += "</fragment>"
     parser.feed(text.encode(), is_last=True)
+
+
+def element_names(text: str) -> list[str] | None:
+    """Return the names of all elements of a text, sorted; None if it is not well-formed. Entities may be undeclared."""
+    names: list[str] = []
+    parser = expat.ParserCreate("utf-8")
+    parser.UseForeignDTD(True)  # so that entities such as &nbsp; are passed over
+    parser.StartElementHandler = lambda name, attributes: names.append(name)
+    try:
+        parser.Parse(text.encode("utf-8", "replace"), True)
+    except expat.ExpatError:
+        return None
+    return sorted(names)

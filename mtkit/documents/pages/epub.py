@@ -4,7 +4,6 @@ import posixpath
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
-from xml.parsers import expat
 
 from mtkit.documents.document import Document, Part
 from mtkit.documents.office.archive import Archive
@@ -12,6 +11,7 @@ from mtkit.documents.office.ooxml import member_part, member_xml, texts_of
 from mtkit.documents.pages import html
 from mtkit.documents.reading import Options, parsed_part
 from mtkit.errors import DataError
+from mtkit.markup.xml_parser import element_names
 from mtkit.markup.xml_tree import Xml
 from mtkit.text.placeholders import PROSE
 
@@ -83,17 +83,4 @@ def _page(archive: Archive, name: str) -> Part[html.Page]:
 
 
 def _structure(page: html.Page) -> object:
-    return html.structure(page), _elements(page.source)
-
-
-def _elements(text: str) -> list[str] | None:
-    """Return the names of the elements of a page, sorted, as expat sees them; None if it is not well-formed."""
-    found: list[str] = []
-    parser = expat.ParserCreate("utf-8")
-    parser.UseForeignDTD(True)  # so that entities such as &nbsp; are passed over
-    parser.StartElementHandler = lambda name, attributes: found.append(name)
-    try:
-        parser.Parse(text.encode("utf-8", "replace"), True)
-    except expat.ExpatError:
-        return None
-    return sorted(found)
+    return html.structure(page), element_names(page.source)
