@@ -17,7 +17,7 @@ from mtkit.pair_files.compression import reading
 from mtkit.pair_files.corpus_files import read_one_file, read_tsv, read_two_files
 from mtkit.pair_files.lines import count_lines, read_lines, require_regular
 from mtkit.pair_files.moses import unequal
-from mtkit.pair_files.one_file import check_ending, ending
+from mtkit.pair_files.one_file import check_extension, extension
 from mtkit.pair_files.pairs import EMPTY, Pair, Tally
 
 _CHUNK_BYTES = 1 << 20
@@ -49,7 +49,7 @@ def require_files(
         require_regular(path)
     for corpus in corpora:
         if corpus.file:
-            check_ending(corpus.file)
+            check_extension(corpus.file)
 
 
 def evenly_spaced(items: Sequence[_T], n: int) -> list[_T]:
@@ -107,7 +107,7 @@ def count_pairs(corpora: Sequence[CorpusFiles]) -> int:
 
 
 def _count(corpus: CorpusFiles) -> int:
-    if corpus.file and ending(corpus.file) != ".tsv":
+    if corpus.file and extension(corpus.file) != ".tsv":
         require_regular(corpus.file)
         return sum(1 for _ in read_pairs([corpus]))
     if one_file := corpus.tsv or corpus.file:

@@ -18,7 +18,7 @@ _HARMLESS_BYTES = 10_000_000  # unpacked, whatever the ratio
 
 
 class _Corpus(NamedTuple):
-    """Names of the members with the two sides, or of one with both; the languages if the names tell them."""
+    """Names of the members with the two sides, or of one with both; the languages if the names have them."""
 
     members: tuple[str, ...]
     langs: Languages | None
@@ -32,8 +32,8 @@ def pairs(path: Path, langs: Languages | None, tally: Tally) -> Iterator[Pair]:
         names = [_name(path, member) for member in corpus.members]
         if len(names) == 1:
             with _member(path, archive, corpus.members[0], tally) as file:
-                ending = one_file.ending(Path(corpus.members[0]))
-                yield from one_file.pairs(file, ending, names[0], langs, tally)
+                extension = one_file.extension(Path(corpus.members[0]))
+                yield from one_file.pairs(file, extension, names[0], langs, tally)
             return
         src_member, tgt_member = corpus.members
         with _member(path, archive, src_member, tally) as src, _member(path, archive, tgt_member) as tgt:
@@ -49,7 +49,7 @@ def own_languages(path: Path) -> Languages | None:
         _check_sizes(path, archive, corpus)
         with _member(path, archive, corpus.members[0]) as file:
             return one_file.own_languages(
-                file, one_file.ending(Path(corpus.members[0])), _name(path, corpus.members[0])
+                file, one_file.extension(Path(corpus.members[0])), _name(path, corpus.members[0])
             )
 
 
@@ -57,7 +57,9 @@ def _only_corpus(path: Path, archive: zipfile.ZipFile, langs: Languages | None) 
     members = [info.filename for info in archive.infolist() if not info.is_dir()]
     members = [name for name in members if not name.startswith(_MAC_FOLDER)]
     corpora = [*_text_files(members, langs)]
-    corpora += [_Corpus((member,), None) for member in members if one_file.ending(Path(member)) in one_file.ENDINGS]
+    corpora += [
+        _Corpus((member,), None) for member in members if one_file.extension(Path(member)) in one_file.EXTENSIONS
+    ]
     if len(corpora) == 1:
         for member in corpora[0].members:
             if members.count(member) > 1:

@@ -14,13 +14,13 @@ from typing import Any, BinaryIO, TextIO, cast
 from mtkit.errors import DataError, MtkitError
 from mtkit.files import atomic_file, full_disk_named
 
-MAGIC = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\0", ".zst": b"\x28\xb5\x2f\xfd"}  # the first bytes, by ending
+MAGIC = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\0", ".zst": b"\x28\xb5\x2f\xfd"}  # the first bytes, by file extension
 _NAMES = {".gz": "a gzip file", ".xz": "an xz file", ".zst": "a Zstandard file"}
 _PIECE_BYTES = 1 << 9  # of Zstandard, unpacked at a time: can become 17 MB at most
 
 
 def packing(path: Path) -> str:
-    """Return the ending of a compressed file; "" if it is not one."""
+    """Return the file extension of a compressed file; "" for any other."""
     return path.suffix if path.suffix in MAGIC else ""
 
 

@@ -1,4 +1,4 @@
-"""Read and write files of parallel text in any format, chosen by the endings of their names."""
+"""Read and write files of parallel text in any format, chosen by their file extensions."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -25,20 +25,18 @@ def read_one_file(
     langs: source and target; None: those of the file, if it has two. encodings: of the text, if it is not UTF-8; of
     several, the first that fits each line. Raises DataError with the place of what cannot be read.
     """
-    one_file.check_ending(path)
+    one_file.check_extension(path)
     tally = Tally() if tally is None else tally
-    ending = one_file.ending(path)
-    if encodings and ending in (*one_file.STATES_ITS_ENCODING, ".zip"):
-        raise UsageError(
-            f"--encoding: {path} says itself in which encoding it is; correct that, or leave the option out"
-        )
-    if ending == ".zip":
+    extension = one_file.extension(path)
+    if encodings and extension in (*one_file.STATES_ITS_ENCODING, ".zip"):
+        raise UsageError(f"--encoding: {path} declares its encoding itself; correct it there, or leave the option out")
+    if extension == ".zip":
         yield from archive.pairs(path, langs, tally)
         return
     with reading(path) as file:
         tally.n_bytes_read = partial(_position, file)
         text = as_utf8(file, str(path), encodings) if encodings else file
-        yield from one_file.pairs(text, ending, str(path), langs, tally)
+        yield from one_file.pairs(text, extension, str(path), langs, tally)
 
 
 def read_tsv(path: Path, tally: Tally, encodings: Sequence[str] = ()) -> Iterator[Pair]:
@@ -70,34 +68,34 @@ def _position(file: BinaryIO) -> int:
 
 def own_languages(path: Path) -> Languages | None:
     """Return the languages that the beginning of a file with both sides names; None if they are not two."""
-    one_file.check_ending(path)
-    if (ending := one_file.ending(path)) == ".zip":
+    one_file.check_extension(path)
+    if (extension := one_file.extension(path)) == ".zip":
         return archive.own_languages(path)
     with reading(path) as file:
-        return one_file.own_languages(file, ending, str(path))
+        return one_file.own_languages(file, extension, str(path))
 
 
 def check_outputs(outputs: Sequence[Path], langs: Languages) -> None:
-    """Raise UsageError if these names do not tell how to write pairs: one file of a known format, or two text files.
+    """Raise UsageError unless these are one file of a known format by its extension, or two text files.
 
-    Nor may two text files have the languages the other way round by their names.
+    The languages in the names of two text files must not be the other way round.
     """
-    endings = [one_file.ending(path) for path in outputs]
-    if len(outputs) == 1 and endings[0] in _WRITERS:
-        if endings[0] == ".tmx" and {*langs} & {"src", "tgt"}:
+    extensions = [one_file.extension(path) for path in outputs]
+    if len(outputs) == 1 and extensions[0] in _WRITERS:
+        if extensions[0] == ".tmx" and {*langs} & {"src", "tgt"}:
             raise UsageError(
-                f"--output {outputs[0]}: TMX tells both languages, but no {'source' if 'src' in langs else 'target'} "
-                "language is known; name them with --langs, such as en-de"
+                f"--output {outputs[0]}: TMX states both languages, but no {'source' if 'src' in langs else 'target'} "
+                "language is known; give both with --langs, such as en-de"
             )
         return
-    if len(outputs) == 2 and not {*endings} & {*_WRITERS, *one_file.ENDINGS, ".zip"}:
+    if len(outputs) == 2 and not {*extensions} & {*_WRITERS, *one_file.EXTENSIONS, ".zip"}:
         if outputs[0].resolve() == outputs[1].resolve():
-            raise UsageError(f"--output {outputs[1]}: both sides would go into one file; name two")
+            raise UsageError(f"--output {outputs[1]}: both sides would go into one file; give two")
         check_order(outputs, langs)
         return
     raise UsageError(
-        f"--output {' '.join(map(str, outputs))}: give one name that ends in {', '.join(_WRITERS)}, or two names of "
-        "text files, source first, such as -o out.en -o out.de; all of them may end in .gz, .xz or .zst, too"
+        f"--output {' '.join(map(str, outputs))}: give one file whose extension is {', '.join(_WRITERS)}, or two "
+        "text files, source first, such as -o out.en -o out.de; .gz, .xz or .zst may follow each extension"
     )
 
 
@@ -132,7 +130,7 @@ def check_distinct(outputs: Sequence[tuple[str, Path | None]], inputs: Sequence[
 def writing(outputs: Sequence[Path], langs: Languages) -> Iterator[Callable[[str, str], None]]:
     """Give a function that writes a source and a target text; the files appear when the block ends.
 
-    outputs: one file of a format by its name's ending, or two text files. Line breaks and tabs inside a text become
+    outputs: one file of a format by its extension, or two text files. Line breaks and tabs inside a text become
     spaces.
     """
     check_outputs(outputs, langs)
@@ -141,5 +139,5 @@ def writing(outputs: Sequence[Path], langs: Languages) -> Iterator[Callable[[str
         if len(files) == 2:
             write = stack.enter_context(moses.writing(files[0], files[1]))
         else:
-            write = stack.enter_context(_WRITERS[one_file.ending(outputs[0])](files[0], langs))
+            write = stack.enter_context(_WRITERS[one_file.extension(outputs[0])](files[0], langs))
         yield lambda src, tgt: write(segment(src), segment(tgt))

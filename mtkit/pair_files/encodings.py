@@ -67,7 +67,7 @@ def _one_encoding(file: BinaryIO, name: str, encoding: str) -> Iterator[bytes]:
             before = error.object[: error.start].decode(encoding, errors="replace").count("\n")
             raise DataError(_not_in(name, n_lines + before + 1, error.object[error.start], encoding)) from None
         except UnicodeError as error:
-            raise DataError(f"{name}: {error}; name the right --encoding, such as utf-16-le") from None
+            raise DataError(f"{name}: {error}; choose the right --encoding, such as utf-16-le") from None
         n_lines += text.count("\n")
         if text:
             yield text.encode("utf-8")
@@ -101,7 +101,7 @@ def _decoded(raw: bytes, name: str, number: int, encodings: Sequence[str], count
 
 
 def _not_in(name: str, number: int, byte: int, encoding: str) -> str:
-    return f"{name}: line {number}: byte 0x{byte:02x} is not {encoding}; name the right --encoding"
+    return f"{name}: line {number}: byte 0x{byte:02x} is not {encoding}; choose the right --encoding"
 
 
 class _Stream(io.RawIOBase):

@@ -1,4 +1,4 @@
-"""Read pairs from an open file that holds both sides, by the ending of its name."""
+"""Read pairs from an open file that holds both sides, by its file extension."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,38 +17,39 @@ _UNITS: dict[str, Callable[[BinaryIO, str, Tally], Iterator[units.Unit]]] = {
     ".xlf": xliff.units,
     ".xliff": xliff.units,
 }
-ENDINGS = (".tsv", *_UNITS)
+EXTENSIONS = (".tsv", *_UNITS)
 STATES_ITS_ENCODING = (".po", ".tmx", ".xlf", ".xliff")
 
 
-def ending(path: Path) -> str:
-    """Return the ending of a file's name, without that of a compression, in lower case: ".tmx" for a.TMX.gz."""
+def extension(path: Path) -> str:
+    """Return a file extension in lower case, without the one of a compression: ".tmx" for a.TMX.gz."""
     name = path.with_suffix("") if path.suffix.lower() in MAGIC else path
     return name.suffix.lower()
 
 
-def pairs(file: BinaryIO, ending: str, name: str, langs: Languages | None, tally: Tally) -> Iterator[Pair]:
+def pairs(file: BinaryIO, extension: str, name: str, langs: Languages | None, tally: Tally) -> Iterator[Pair]:
     """Yield the pairs of an open file, and count in the tally what it holds.
 
     langs: source and target; None: those of the file, if it has two. TSV has no languages and gives every line's pair.
     """
-    if ending == ".tsv":
+    if extension == ".tsv":
         for pair in tables.tsv_pairs(file, name):
             tally.n_units += 1
             yield pair
         return
-    yield from units.pairs_of(_UNITS[ending](file, name, tally), name, langs, tally)
+    yield from units.pairs_of(_UNITS[extension](file, name, tally), name, langs, tally)
 
 
-def own_languages(file: BinaryIO, ending: str, name: str) -> Languages | None:
+def own_languages(file: BinaryIO, extension: str, name: str) -> Languages | None:
     """Return the languages that the beginning of the file names; None if they are not two."""
-    return None if ending == ".tsv" else units.own_languages(_UNITS[ending](file, name, Tally()))
+    return None if extension == ".tsv" else units.own_languages(_UNITS[extension](file, name, Tally()))
 
 
-def check_ending(path: Path) -> None:
-    """Raise DataError if the name does not tell a format with both sides in one file."""
-    if ending(path) not in (*ENDINGS, ".zip"):
+def check_extension(path: Path) -> None:
+    """Raise DataError for a file extension that is not of a format with both sides in one file."""
+    if extension(path) not in (*EXTENSIONS, ".zip"):
+        known = ", ".join((*EXTENSIONS, ".zip"))
         raise DataError(
-            f"{path}: the ending of the name does not tell a format; known are {', '.join((*ENDINGS, '.zip'))}, all "
-            "but .zip also with .gz, .xz or .zst; two text files are given as src and tgt"
+            f"{path}: unknown file extension {path.suffix!r}; mtkit reads pairs from {known} (all but .zip also "
+            "with .gz, .xz or .zst behind it), or from two text files, given as src and tgt"
         )

@@ -20,7 +20,7 @@ _DELIMITERS = ",;\t|"
 _LOOKED_AT = 100  # rows, to recognise the delimiter
 _MOST_LINES = 1000  # of these rows
 _MOST_CHARACTERS = 1_000_000  # of these rows
-_EXCEL = re.compile(r"sep=(.)[\r\n]*")  # a first line that tells Excel the delimiter
+_EXCEL = re.compile(r"sep=(.)[\r\n]*")  # a first line that gives Excel the delimiter
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def fit_of(sample: Sequence[str], dialect: Dialect) -> Fit:
 def rows(lines: Iterable[str], dialect: Dialect, name: str = "") -> Iterator[Row]:
     """Yield the rows of a table that are not blank. name: of its file, for messages.
 
-    lines: with their ends, as they stand in the table. Raises DataError, with the line, for a quote out of place.
+    lines: of the table, with their line breaks. Raises DataError, with the line, for a quote out of place.
     """
     most = max_line_bytes()
     csv.field_size_limit(max(csv.field_size_limit(), most + 1))
@@ -212,9 +212,9 @@ def tsv_pairs(file: BinaryIO, name: str) -> Iterator[Pair]:
             raise DataError(f"{name}: line {number}: no tab; write each line as source, tab, target")
         if number == 1 and header_of(line.split(_TAB)):
             raise DataError(
-                f"{name}: line 1: a header ({', '.join(line.split(_TAB)[:10])}), which a .tsv does not have; name the "
-                "file .csv, where a header tells the columns, or remove the line if the first two columns are source "
-                "and target; if it is a pair, move it further down"
+                f"{name}: line 1: a header ({', '.join(line.split(_TAB)[:10])}), which a .tsv does not have; rename "
+                "the file to .csv, where a header names the columns, or remove the line if the first two columns are "
+                "source and target; if it is a pair, move it further down"
             )
         if "\r" in line and any(_TAB in part for part in line.split("\r")[1:]):
             raise DataError(

@@ -32,7 +32,7 @@ class _Tmx(XmlUnits[Unit]):
         if tag == "tuv":
             language = attributes.get("xml:lang") or attributes.get("lang")
             if not language:
-                raise self.error(f"unit {self.n_units}: <tuv> does not tell its language; add xml:lang")
+                raise self.error(f"unit {self.n_units}: <tuv> has no language; add xml:lang")
             self._language = language.strip()
         elif tag == "seg":
             self.begin_segment()

@@ -19,7 +19,7 @@ from mtkit.languages import (
 )
 from mtkit.pair_files.pairs import Languages, Pair, Tally, segment
 
-ANY = "*"  # the code of a text whose language the file does not tell
+ANY = "*"  # the code of a text whose language is not in the file
 _IDENTIFIER = re.compile(r"(?=.*\d)\S+|")
 _LOOKED_AT = 1000  # units, to see which languages a file has
 
@@ -157,7 +157,7 @@ def _only_two(units: list[Unit], name: str) -> Languages:
         if len(counts) == 1:
             raise DataError(f"{name}: text in one language only{of}: {listed}; a pair needs a source and a target")
         raise DataError(
-            f"{name}: which two of its languages are meant? They are {listed}{of}. Name them, source first: "
+            f"{name}: which two of its languages are meant? They are {listed}{of}. Choose them, source first: "
             "--langs en-de, or data.src_lang and data.tgt_lang in a config"
         )
     return langs
@@ -165,7 +165,7 @@ def _only_two(units: list[Unit], name: str) -> Languages:
 
 def _listed(languages: Counter[str]) -> str:
     named = [f"{'unknown' if code == ANY else code} ({n:,})" for code, n in languages.most_common(20)]
-    return ", ".join(named) or "not told"
+    return ", ".join(named) or "unknown"
 
 
 class _Roles(dict[str, "tuple[int, int] | None"]):

@@ -149,5 +149,5 @@ def test_a_truncated_file_is_reported_with_its_place(tmp_path, read):
 
 def test_a_file_of_an_unknown_format_is_refused_with_the_config(tmp_path):
     path = write(tmp_path / "text.en", b"")
-    with pytest.raises(DataError, match=r"text\.en: the ending .*\.tmx"):
+    with pytest.raises(DataError, match=r"text\.en: unknown file extension .*\.tmx"):
         require_files("data.dev", [CorpusFiles(file=path)])

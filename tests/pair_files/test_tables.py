@@ -177,6 +177,6 @@ def test_pairs_of_lines_that_cr_may_join_are_counted(tmp_path):
     assert "CR inside both lines of 1 pair" in tally.remark()
 
 
-def test_a_name_without_a_known_ending_is_refused(tmp_path):
-    with pytest.raises(DataError, match=r"a\.txt: the ending .*\.tmx.*\.zip"):
+def test_an_unknown_file_extension_is_refused(tmp_path):
+    with pytest.raises(DataError, match=r"a\.txt: unknown file extension '\.txt'.*\.tmx.*\.zip"):
         texts(write(tmp_path, "a.txt", ""))

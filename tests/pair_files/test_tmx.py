@@ -107,13 +107,13 @@ def test_codes_that_differ_by_region_alone_are_one_language(tmp_path):
 def test_three_languages_or_scripts_are_not_chosen_from(tmp_path, units):
     path = tmx(tmp_path, *units)
     assert own_languages(path) is None
-    with pytest.raises(DataError, match=r"which two.*en.*\(\d\)\. Name.*--langs"):
+    with pytest.raises(DataError, match=r"which two.*en.*\(\d\)\. Choose.*--langs"):
         texts(path, None)
 
 
 def test_counts_of_the_beginning_of_a_file_are_called_so(tmp_path):
     path = tmx(tmp_path, *[unit(en="a", de="b", fr="c")] * 1001)
-    with pytest.raises(DataError, match=r"en \(1,000\), .* in its first 1,000 units\. Name"):
+    with pytest.raises(DataError, match=r"en \(1,000\), .* in its first 1,000 units\. Choose"):
         texts(path, None)
 
 

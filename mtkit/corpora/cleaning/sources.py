@@ -18,7 +18,7 @@ from mtkit.languages import (
 )
 from mtkit.pair_files.corpus_files import own_languages
 from mtkit.pair_files.lines import require_regular
-from mtkit.pair_files.one_file import ENDINGS, ending
+from mtkit.pair_files.one_file import EXTENSIONS, extension
 from mtkit.pair_files.pairs import Languages
 
 UNNAMED: Languages = ("src", "tgt")  # as in a config whose languages are not known
@@ -43,7 +43,7 @@ def find_corpora(arguments: Sequence[Path], langs: str | None = None) -> tuple[l
             data = load_config(argument).data
             files += data.train
             configured += [(data.src_lang, data.tgt_lang)] * ((data.src_lang, data.tgt_lang) != UNNAMED)
-        elif ending(argument) == ".tsv":
+        elif extension(argument) == ".tsv":
             files.append(CorpusFiles(tsv=argument))
         else:
             files.append(CorpusFiles(file=argument))
@@ -62,7 +62,7 @@ def require_regular_files(corpora: Sequence[CorpusFiles]) -> None:
 
 def check_plain_text(path: Path) -> None:
     """Raise UsageError if this is a file with both sides, by its file extension."""
-    if ending(path) in (*ENDINGS, ".zip"):
+    if extension(path) in (*EXTENSIONS, ".zip"):
         raise UsageError(
             f"{path}: not plain text, by its name; a file with both sides becomes two with: mtkit data convert "
             f"{path} -o SRC -o TGT"
@@ -112,14 +112,14 @@ def _grouped(arguments: Sequence[Path]) -> Iterator[Path | tuple[Path, Path]]:
     """Yield configs and files with both sides, and text files two by two."""
     remaining = iter(arguments)
     for first in remaining:
-        if first.suffix in (".yaml", ".yml") or ending(first) in (*ENDINGS, ".zip"):
+        if first.suffix in (".yaml", ".yml") or extension(first) in (*EXTENSIONS, ".zip"):
             yield first
             continue
         second = next(remaining, None)
-        if second is None or second.suffix in (".yaml", ".yml") or ending(second) in (*ENDINGS, ".zip"):
+        if second is None or second.suffix in (".yaml", ".yml") or extension(second) in (*EXTENSIONS, ".zip"):
             raise UsageError(
                 f"{first}: one side of a corpus? Text files go in pairs, such as train.en train.de; a file with "
-                f"both sides has a name that ends in {', '.join((*ENDINGS, '.zip'))}"
+                f"both sides has the extension {', '.join((*EXTENSIONS, '.zip'))}"
             )
         if first == second:
             raise UsageError(f"{first}: named twice in a row; give source and target")

@@ -48,7 +48,7 @@ def _escape(character: str) -> str:
 
 
 def scan(text: str) -> Scan:
-    """Return the values, and all that stands between them. Raises DataError if a text is no such list."""
+    """Return the values, and all that stands between them. Raises DataError if a text is not such a list."""
     beyond = "\x7f-\U0010ffff" if text.isascii() and re.search(r"\\[uU][0-9a-fA-F]{4}", text) else ""
     escaped = re.compile(f'["\\\\\\x00-\\x1f{beyond}]')
     values: list[Value] = []

@@ -1,7 +1,7 @@
 """PO and POT files of GNU gettext: messages without a translation, or with a draft of one, get theirs.
 
 Good translations, obsolete messages, comments and the header stay. A translation that a person should look at is
-marked as fuzzy, which programs do not show until somebody removes the mark.
+marked as fuzzy, which programs do not show until a translator removes the mark.
 """
 
 import re

@@ -14,7 +14,7 @@ from mtkit.documents.skeleton import Edit, Filled, Reading, Segment
 from mtkit.errors import DataError
 from mtkit.text.placeholders import STRINGS
 
-_SURROGATE = "has half of a surrogate pair, such as \\ud83d alone, which is no character; correct it"
+_SURROGATE = "has half of a surrogate pair, such as \\ud83d alone, which is not a character; correct it"
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Value:
     end: int
     text: str
     write: Callable[[str], str]
-    path: str = ""  # where it stands in the file, such as "menu.open"
+    path: str = ""  # its keys in the file, such as "menu.open"
     is_text: bool = True  # whether it may be language: not a key, or a remark for translators
     apostrophes: Apostrophes = Apostrophes.THEMSELVES
     fault: str = ""  # why it must not be translated, though it is language

@@ -65,7 +65,7 @@ def test_wrong_use_and_bad_files_are_named(documents: tuple[Path, Path], tmp_pat
         (2, "--output", (*documents, "-o", documents[0], "-o", tmp_path / "y.fr")),
         (2, "--aside", (*documents, "-o", tmp_path / "y.tsv", "--aside", documents[1])),
         (2, "--aside", (*documents, "-o", tmp_path / "y.tsv", "--aside", tmp_path / "y.tsv")),
-        (2, "give one name", (*documents, "-o", tmp_path / "o.txt")),
+        (2, "give one file", (*documents, "-o", tmp_path / "o.txt")),
         (2, "--details", (*documents, "-o", tmp_path / "o.en", "-o", tmp_path / "o.fr", "--details")),
     ]
     for code, message, args in cases:

@@ -94,7 +94,7 @@ def test_wrong_use_and_bad_files_are_named(files: tuple[Path, Path], tmp_path: P
         (2, "--fix and --output", (*files, "--fix")),
         (2, "--fix and --output", (*files, "-o", tmp_path / "x", "-o", tmp_path / "y")),
         (2, "--aside", (*files, "--aside", tmp_path / "rest.tsv")),
-        (2, "give one name", (*files, "--fix", "-o", tmp_path / "x")),
+        (2, "give one file", (*files, "--fix", "-o", tmp_path / "x")),
         (2, "--aside", (*files, "--fix", "-o", tmp_path / "y.tsv", "--aside", files[0])),
         (2, "--aside", (*files, "--fix", "-o", tmp_path / "y.tsv", "--aside", tmp_path / "y.tsv")),
         (2, "the same file as the input", (*files, "--fix", "-o", files[0], "-o", tmp_path / "y")),
