@@ -11,6 +11,7 @@ from mtkit.text.sentences import sentence_spans
 
 _LINE = re.compile(r"[^\n]+")
 _MOST_LEVELS = 100  # of codes inside each other; those beyond count as codes without a partner
+Interval = tuple[int, int]  # from, up to
 Kind = Literal["open", "close", "single"]
 
 
@@ -58,7 +59,7 @@ class Inline:
     spans: tuple[Span, ...]  # the outermost, in their order
 
     @cached_property
-    def sentences(self) -> list[tuple[int, int]]:
+    def sentences(self) -> list[Interval]:
         """Where the sentences stand in the text."""
         return cut(self.text)
 
@@ -128,7 +129,7 @@ def _partners(parts: Sequence[Part]) -> set[int]:
     return found
 
 
-def cut(text: str) -> list[tuple[int, int]]:
+def cut(text: str) -> list[Interval]:
     """Return where the sentences of a text stand; none divides a line or has white space at its ends."""
     return [
         found
@@ -138,7 +139,7 @@ def cut(text: str) -> list[tuple[int, int]]:
     ]
 
 
-def _sentences_of(line: str, offset: int) -> Iterator[tuple[int, int]]:
+def _sentences_of(line: str, offset: int) -> Iterator[Interval]:
     for start, end in sentence_spans(line):
         sentence = line[start:end]
         start += len(sentence) - len(sentence.lstrip())

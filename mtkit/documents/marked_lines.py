@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mtkit.console import counted, log
+from mtkit.documents.inline import Interval
 from mtkit.documents.pages import html_text
-from mtkit.documents.transfer import Interval, transfer
+from mtkit.documents.transfer import transfer
 from mtkit.scoring.alignment import interval_weights
 from mtkit.scoring.alignment_lexicon import alignment_lexicon
 from mtkit.scoring.scoring import native_models

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mtkit.documents.inline import Inline, Span
+from mtkit.documents.inline import Inline, Interval, Span
 from mtkit.text.words import word_spans
 
 Floats = npt.NDArray[np.float64]
-Interval = tuple[int, int]  # from, up to
 Words = tuple[list[Interval], list[Interval]]  # of a text and of its translation
 
 

@@ -9,7 +9,8 @@ from typing import Any
 from mtkit.console import counted, log
 from mtkit.documents.filling import TranslatedDocument, fill, sentences_to_translate
 from mtkit.documents.reading import Options, document_of, format_of, read_document
-from mtkit.documents.sentences import Sentence, SentenceTranslator, Translated
+from mtkit.documents.sentence_translator import SentenceTranslator
+from mtkit.documents.sentences import Sentence, Translated
 from mtkit.files import write_bytes
 from mtkit.jobs import line_job
 from mtkit.jobs.executors import InProcess

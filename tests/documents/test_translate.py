@@ -12,7 +12,8 @@ from mtkit.documents.filling import LEFT, fill, sentences_to_translate
 from mtkit.documents.inline import Inline
 from mtkit.documents.reading import Options, document_of
 from mtkit.documents.report import summary, write_report
-from mtkit.documents.sentences import SentenceTranslator, Translated
+from mtkit.documents.sentence_translator import SentenceTranslator
+from mtkit.documents.sentences import Translated
 from mtkit.documents.skeleton import Edit, Filled, Reading, Segment, apply, hold_out
 from mtkit.documents.translate import translate_file, translate_text
 from mtkit.errors import DataError, MtkitError, UsageError

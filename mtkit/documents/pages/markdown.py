@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 
 from mtkit.documents.document import Document
-from mtkit.documents.inline import Inline, Part, inline_of
+from mtkit.documents.inline import Inline, Interval, Part, inline_of
 from mtkit.documents.pages import html as pages
 from mtkit.documents.pages.markdown_blocks import Block, Blocks, blocks_of
-from mtkit.documents.pages.markdown_inline import Interval, Mark, marks_of, pieces_of, title_of
+from mtkit.documents.pages.markdown_inline import Mark, marks_of, pieces_of, title_of
 from mtkit.documents.pages.markdown_writing import (
     PRIVATE,
     Encoded,

@@ -15,7 +15,7 @@ from markdown_it.helpers import parseLinkDestination, parseLinkLabel, parseLinkT
 from markdown_it.rules_inline import StateInline
 from markdown_it.rules_inline.state_inline import Delimiter
 
-from mtkit.documents.inline import Code, Kind
+from mtkit.documents.inline import Code, Interval, Kind
 from mtkit.documents.pages import html_text
 from mtkit.documents.pieces import Piece
 
@@ -29,7 +29,6 @@ _AT_START = re.compile(r"\[\^[^\s\[\]]{1,99}\]:[ \t]*|\[[ xX]\][ \t]+|\[![A-Z]{1
 _SPACES = re.compile(r"[ \t\n]*")
 _ESCAPE = re.compile(r"\\[\n!-/:-@\[-`{-~]")
 
-Interval = tuple[int, int]
 Rule = Callable[[StateInline, bool], bool]
 
 

@@ -21,7 +21,8 @@ from mtkit.bundle import BundleFiles, load_model, read_bundle
 from mtkit.config.reading.overrides import decode_overrides
 from mtkit.console import log
 from mtkit.cores import let_threads_sleep
-from mtkit.documents.sentences import Sentence, SentenceTranslator
+from mtkit.documents.sentence_translator import SentenceTranslator
+from mtkit.documents.sentences import Sentence
 from mtkit.errors import BundleError, DataError, MtkitError
 from mtkit.serving.workers import frames
 from mtkit.serving.workers.work import ModelVersion, Work, fingerprint
