@@ -80,17 +80,18 @@ class UsableTranslations:
     def translate(self, lines: Sequence[str], first_line: int) -> list[Translated]:
         """Translate lines; first_line: line number of the first one."""
         texts = [_one_column(line) for line in lines]
-        _, owners = self.translator.segments(texts, self.translator.decode)
-        n_segments = Counter(owners)
-        in_one_piece = [row for row in range(len(lines)) if n_segments[row] == 1]
+        pieces = self.translator.pieces(texts)
+        n_pieces = [sum(not piece.is_blank for piece in of_line) for of_line in pieces]
+        in_one_piece = [row for row in range(len(lines)) if n_pieces[row] == 1]
         translations: dict[int, Translation] = {}
         if in_one_piece:
-            results = self.session.translate([texts[row] for row in in_one_piece], first_line)
+            cut = [pieces[row] for row in in_one_piece]
+            results = self.session.translate_cut([texts[row] for row in in_one_piece], cut, first_line)
             translations = dict(zip(in_one_piece, results, strict=True))
         return [
             self._usable(text, translations[row].n_best)
             if row in translations
-            else Translated(text, [], "too long" if n_segments[row] else "blank")
+            else Translated(text, [], "too long" if n_pieces[row] else "blank")
             for row, text in enumerate(texts)
         ]
 

@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from mtkit.config.decoding import DecodeConfig
 from mtkit.quality.faults import Fault
 from mtkit.translation.segments import join_segments
 
@@ -50,6 +48,7 @@ class Translation:
     src: str
     n_best: list[Candidate]
     faults: tuple[Fault, ...] = ()  # what looks wrong with the best candidate
+    n_segments: int = 1  # into which a line that was too long was split
 
     @property
     def text(self) -> str:
@@ -71,18 +70,3 @@ class Translation:
         limit = "" if self.finished else ", finished=False"
         faults = f", faults={[fault.kind for fault in self.faults]}" if self.faults else ""
         return f"Translation({self.src!r} -> {self.text!r}, score={self.score:.4g}{n_best}{limit}{faults})"
-
-
-class Searcher(Protocol):
-    """The part of a `Translator` that a review of its translations calls."""
-
-    def search(
-        self,
-        texts: Sequence[str],
-        *,
-        decode: DecodeConfig | None = None,
-        n_best: int = 1,
-        prefixes: Sequence[Sequence[int]] | None = None,
-    ) -> list[list[Candidate]]:
-        """Return the n best candidates of each text, best first."""
-        ...

@@ -142,7 +142,9 @@ class _Examination:
         self._cfg = bundle.config.decode.model_copy(update=changes)
         engine = NativeEngine([bundle.model], device)
         translator = Translator(engine, bundle.src_tokenizer, bundle.tgt_tokenizer, self._cfg)
-        self._segments, self._owners = translator.segments(self._lines, self._cfg)
+        by_line = translator.segments(self._lines)
+        self._segments = [segment for segments in by_line for segment in segments]
+        self._owners = [line for line, segments in enumerate(by_line) for _ in segments]
 
     def decode(self, variant: Variant, beam_size: int, advance: Callable[[], object]) -> list[Hypothesis]:
         """Return the best hypothesis of each segment."""

@@ -12,7 +12,8 @@ each segment may lose a little too little to be noticed.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from itertools import accumulate, pairwise, starmap
+from typing import Any, Protocol
 
 from mtkit.config.decoding import DecodeConfig
 from mtkit.console import log
@@ -27,7 +28,8 @@ from mtkit.quality.faults import (
     length_error,
 )
 from mtkit.text.words import n_letters
-from mtkit.translation.candidates import Candidate, Searcher, Translation, join_candidates
+from mtkit.translation.candidates import Candidate, Translation, join_candidates
+from mtkit.translation.pieces import Piece
 from mtkit.translation.segments import join_segments
 
 _MIN_RETRY_BEAM = 8  # candidates that a second search considers, at least
@@ -115,12 +117,22 @@ def _in_segments(faults: Sequence[Fault], n_segments: int) -> str:
     return f" [segment{'s' if len(numbers) > 1 else ''} {shown}{more} of {n_segments:,}]"
 
 
+class PieceSearcher(Protocol):
+    """The part of a `Translator` that a review of its translations calls."""
+
+    def search_pieces(
+        self, pieces: Sequence[Piece], *, decode: DecodeConfig | None = None, n_best: int = 1
+    ) -> list[list[Candidate]]:
+        """Return the n best candidates of each piece, best first."""
+        ...
+
+
 class Review:
     """Reviews the translations of one text; `tally` counts its lines over all windows."""
 
     def __init__(
         self,
-        searcher: Searcher,
+        searcher: PieceSearcher,
         decode: DecodeConfig,
         *,
         tgt_lang: str | None = None,
@@ -139,49 +151,44 @@ class Review:
 
     def window(
         self,
-        texts: Sequence[str],
+        lines: Sequence[Sequence[Piece]],
         candidates: Sequence[list[Candidate]],
-        *,
-        prefixes: Sequence[Sequence[int]] | None = None,
-        owners: Sequence[int] | None = None,
     ) -> list[Translation]:
-        """Review the candidates (best first) of the next lines; prefixes: tokens that begin their translations.
+        """Review the candidates (best first) of all pieces of the next lines, and return the lines' translations.
 
-        owners: where the texts are segments of lines, the index of each one's line; by default each is a line. Return
-        the lines' translations. A line that was searched again has its new translation first and the old ones after it,
-        as many as before; so its scores need not decrease.
+        A line that was searched again has its new translation first and the old ones after it, as many as before; so
+        its scores need not decrease.
         """
-        rows = zip(texts, candidates, strict=True)
-        by_line = _by_line(range(len(texts)) if owners is None else owners)
+        pieces = [piece for line in lines for piece in line]
+        rows = [(piece.text, n_best) for piece, n_best in zip(pieces, candidates, strict=True)]
+        by_line = list(starmap(range, pairwise(accumulate(map(len, lines), initial=0))))  # indices of pieces
         if self.decode.on_suspect == "off":
             translations = [Translation(text, n_best) for text, n_best in rows]
             return [_join([translations[index] for index in indices]) for indices in by_line]
         translations = [Translation(text, n_best, self._faults(text, n_best[0])) for text, n_best in rows]
         was_faulty = [bool(translation.faults) for translation in translations]
         if self.decode.on_suspect == "retry":
-            self._retry(translations, prefixes)
-        lines = []
+            self._retry(pieces, translations)
+        reviewed = []
         for indices in by_line:
             line = _join([translations[index] for index in indices])
             searched = any(was_faulty[index] for index in indices)
             if self.decode.on_suspect == "retry" and len(indices) > 1 and _joined_length(line):
                 searched = True
-                self._shorten(translations, indices, prefixes)
+                self._shorten(pieces, translations, indices)
                 line = _join([translations[index] for index in indices])
             if len(indices) > 1 and not any(fault.kind == "length" for fault in line.faults):
                 line = replace(line, faults=(*line.faults, *_joined_length(line)))
             self.tally.add(line.faults, repaired=searched and not line.faults, n_segments=len(indices))
-            lines.append(line)
-        return lines
+            reviewed.append(line)
+        return reviewed
 
-    def _shorten(
-        self, translations: list[Translation], indices: Sequence[int], prefixes: Sequence[Sequence[int]] | None
-    ) -> None:
+    def _shorten(self, pieces: Sequence[Piece], translations: list[Translation], indices: Sequence[int]) -> None:
         """Search one line's segments again in shorter ones; replace, in place, those whose length gets likelier."""
         for limit in _SHORT_SEGMENTS:
             long = [index for index in indices if n_letters(translations[index].src) > _LETTERS_A_TOKEN * limit]
             settings = self.decode.model_copy(update={"max_src_tokens": limit, "mbr_samples": 0})
-            found = self._search(translations, long, settings, prefixes)
+            found = self._search([pieces[index] for index in long], settings)
             for index, new in zip(long, found, strict=True):
                 old, faults = translations[index], self._faults(translations[index].src, new[0])
                 better = length_error(old.src, new[0].text) < length_error(old.src, old.text)
@@ -196,7 +203,7 @@ class Review:
     def _faults(self, text: str, candidate: Candidate) -> tuple[Fault, ...]:
         return find_faults(text, candidate.text, finished=candidate.finished, tgt_lang=self._tgt_lang)
 
-    def _retry(self, translations: list[Translation], prefixes: Sequence[Sequence[int]] | None) -> None:
+    def _retry(self, pieces: Sequence[Piece], translations: list[Translation]) -> None:
         """Search faulty lines again, and replace in place those for which that is better."""
         plans = [retry_settings(self.decode, line.src, line.faults, self._rules_in_beam) for line in translations]
         while any(plans):
@@ -206,23 +213,13 @@ class Review:
                     groups.setdefault(plan[0], []).append(index)
             plans = [plan[1:] for plan in plans]
             for settings, indices in groups.items():
-                candidates = self._search(translations, indices, settings, prefixes)
+                candidates = self._search([pieces[index] for index in indices], settings)
                 for index, new in zip(indices, candidates, strict=True):
                     translations[index] = self._better(translations[index], new)
 
-    def _search(
-        self,
-        translations: Sequence[Translation],
-        indices: Sequence[int],
-        settings: DecodeConfig,
-        prefixes: Sequence[Sequence[int]] | None,
-    ) -> list[list[Candidate]]:
-        return self._searcher.search(
-            [translations[index].src for index in indices],
-            decode=settings,
-            n_best=_MIN_RETRY_BEAM if settings.sampling else settings.beam_size,
-            prefixes=None if prefixes is None else [prefixes[index] for index in indices],
-        )
+    def _search(self, pieces: Sequence[Piece], settings: DecodeConfig) -> list[list[Candidate]]:
+        n_best = _MIN_RETRY_BEAM if settings.sampling else settings.beam_size
+        return self._searcher.search_pieces(pieces, decode=settings, n_best=n_best)
 
     def _better(self, translation: Translation, new: list[Candidate]) -> Translation:
         """Put the least faulty of the new candidates first, if it is less faulty than the best so far."""
@@ -263,18 +260,6 @@ def retry_settings(
     return [decode.model_copy(update={"beam_size": beams_a_group * decode.beam_groups, "mbr_samples": 0}), *later]
 
 
-def _by_line(owners: Sequence[int]) -> list[list[int]]:
-    """Return the indices of each line's segments, given the line of each segment in rising order."""
-    lines: list[list[int]] = []
-    before = None
-    for index, owner in enumerate(owners):
-        if owner != before:
-            lines.append([])
-        lines[-1].append(index)
-        before = owner
-    return lines
-
-
 def _join(segments: Sequence[Translation]) -> Translation:
     """Join the translations of a line's segments, and number the segments in their faults."""
     if len(segments) == 1:
@@ -283,6 +268,7 @@ def _join(segments: Sequence[Translation]) -> Translation:
         join_segments([segment.src for segment in segments]),
         join_candidates([segment.n_best for segment in segments]),
         tuple(replace(f, segment=number) for number, segment in enumerate(segments, start=1) for f in segment.faults),
+        n_segments=len(segments),
     )
 
 

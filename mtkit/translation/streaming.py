@@ -33,7 +33,7 @@ def translate_live(
         raise MtkitError("only a plain search can stream tokens; set neither decode.mbr_samples nor decode.terminology")
     parts: list[str] = []
     finished = True
-    segments, _ = translator.segments([text], translator.decode, first_line=line)
+    [segments] = translator.segments([text], first_line=line)
     for segment in segments:
         start = " " if any(parts) else ""
         shown = ""

@@ -108,14 +108,14 @@ class Terminology:
         places = self._places(src)
         forbidden = tuple(phrase for term in places for phrase in term.forbidden)
         targets = required_targets(places)
+        if not forbidden and not any(targets.values()):
+            return None
         positions = _SrcPositions(_tidy(src), src_tokenizer) if src_tokenizer else None
         required = tuple(
             Requirement(targets[term], len(spans), positions.of(spans) if positions else ())
             for term, spans in places.items()
             if targets[term]
         )
-        if not required and not forbidden:
-            return None
         return Constraints(self._spelling, required, forbidden)
 
     def occurrences(self, src: str) -> dict[Term, int]:

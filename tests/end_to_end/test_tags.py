@@ -93,7 +93,7 @@ def test_the_tag_decides_what_comes_out(bundle, tag, words):
 def test_every_segment_of_a_long_line_has_the_tag(bundle):
     translator = Translator.load(bundle, tag="<2de>", max_src_tokens=8)
     line = "a b c. d b a. a b c. d b a."
-    segments, _ = translator.segments([line], translator.decode)
+    [segments] = translator.segments([line])
     assert len(segments) > 1
     assert [translator.src_tokenizer.pieces(segment.ids)[0] for segment in segments] == ["<2de>"] * len(segments)
 

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given
@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from mtkit.config.decoding import DecodeConfig
 from mtkit.quality.faults import Fault
+from mtkit.tokens.placeholders import Replaced
 from mtkit.translation.candidates import Candidate
+from mtkit.translation.pieces import Piece
 from mtkit.translation.review import Review, Tally, marked
 from mtkit.translation.translator import Translator
 
@@ -35,13 +37,18 @@ class Answers:
     def __post_init__(self) -> None:
         self.asked: list[tuple[list[str], DecodeConfig, int]] = []
 
-    def search(self, texts: Sequence[str], *, decode=None, n_best=1, prefixes=None):
-        assert prefixes is None or len(prefixes) == len(texts)
-        self.prefixes = prefixes
+    def search_pieces(self, pieces: Sequence[Piece], *, decode=None, n_best=1):
+        texts = [piece.text for piece in pieces]
+        self.prefixes = [piece.prefix for piece in pieces]
         self.asked.append((list(texts), decode, n_best))
         if self.with_rules and (decode.no_repeat_ngram or decode.min_len):
             return [[candidate(self.with_rules)] for _ in texts]
         return [[candidate(text) for text in self.of[src]][:n_best] for src in texts]
+
+
+def line_of(*texts: str) -> list[Piece]:
+    """A line that was cut into these texts."""
+    return [Piece(text, ([5],), Replaced(text, {})) for text in texts]
 
 
 def review(answers: Answers, *, rules_in_beam: bool = True, **decode: object) -> Review:
@@ -61,14 +68,14 @@ def test_a_resumed_job_names_lines_by_their_place_in_the_whole_file():
 
 def test_a_sound_translation_is_not_searched_again():
     answers = Answers({})
-    [line] = review(answers).window([SRC], [[candidate(GOOD)]])
+    [line] = review(answers).window([line_of(SRC)], [[candidate(GOOD)]])
     assert (texts(line.n_best), line.faults, answers.asked) == ([GOOD], (), [])
 
 
 def test_the_first_faultless_candidate_of_a_wider_beam_replaces_a_faulty_translation():
     answers = Answers({SRC: [NO_NUMBER, GOOD, "Le vieux marche lentement le long de la rivière avec 25 chiens."]})
     checked = review(answers, beam_size=6, beam_groups=3, mbr_samples=0)
-    [line] = checked.window([SRC], [[candidate(NO_NUMBER)]])
+    [line] = checked.window([line_of(SRC)], [[candidate(NO_NUMBER)]])
     assert (texts(line.n_best), line.faults) == ([GOOD], ())
     [(asked, decode, n_best)] = answers.asked
     assert (asked, decode.beam_size, decode.beam_groups, n_best) == ([SRC], 12, 3, 12)
@@ -79,7 +86,7 @@ def test_the_first_faultless_candidate_of_a_wider_beam_replaces_a_faulty_transla
 def test_a_second_search_that_is_not_better_changes_only_the_warning():
     answers = Answers({SRC: [NO_NUMBER, LOOP, ""]})
     checked = review(answers)
-    [line] = checked.window([SRC], [[candidate(NO_NUMBER, -0.5)]])
+    [line] = checked.window([line_of(SRC)], [[candidate(NO_NUMBER, -0.5)]])
     assert line.n_best == [candidate(NO_NUMBER, -0.5)]
     assert line.faults == (Fault("number", "25"),)
     assert (checked.tally.n_lines, checked.tally.n_faulty, checked.tally.n_repaired) == (1, 1, 0)
@@ -90,7 +97,7 @@ def test_a_second_search_that_is_not_better_changes_only_the_warning():
 @pytest.mark.parametrize("rules_in_beam", [True, False])
 def test_a_fault_that_a_wider_beam_does_not_repair_is_searched_with_a_rule_against_it(broken, rule, rules_in_beam):
     answers = Answers({SRC: [broken]}, with_rules=GOOD)
-    [line] = review(answers, rules_in_beam=rules_in_beam).window([SRC], [[candidate(broken)]])
+    [line] = review(answers, rules_in_beam=rules_in_beam).window([line_of(SRC)], [[candidate(broken)]])
     assert (texts(line.n_best), line.faults) == ([GOOD], ())
     _, (_, decode, n_best) = answers.asked
     assert getattr(decode, rule) > 0
@@ -99,13 +106,13 @@ def test_a_fault_that_a_wider_beam_does_not_repair_is_searched_with_a_rule_again
 
 def test_a_translation_that_hit_its_length_limit_is_searched_for_again():
     answers = Answers({SRC: [NO_NUMBER]}, with_rules=GOOD)
-    [line] = review(answers).window([SRC], [[candidate(GOOD, finished=False)]])
+    [line] = review(answers).window([line_of(SRC)], [[candidate(GOOD, finished=False)]])
     assert line.faults == () and line.n_best[0].finished
 
 
 def test_a_retry_of_sampling_draws_from_another_seed():
     answers = Answers({SRC: [GOOD]})
-    review(answers, sampling=True, seed=2**32 - 1).window([SRC], [[candidate(NO_NUMBER)]])
+    review(answers, sampling=True, seed=2**32 - 1).window([line_of(SRC)], [[candidate(NO_NUMBER)]])
     [(_, decode, n_best)] = answers.asked
     assert (decode.sampling, decode.seed, n_best) == (True, 0, 8)
 
@@ -113,14 +120,18 @@ def test_a_retry_of_sampling_draws_from_another_seed():
 def test_a_forced_beginning_stays_forced():
     answers = Answers({SRC: [GOOD]})
     candidates = [[candidate(GOOD)], [candidate(NO_NUMBER)]]
-    review(answers).window([SRC, SRC], candidates, prefixes=[(5,), (6, 7)])
+
+    def with_prefix(*ids: int) -> list[Piece]:
+        return [replace(piece, prefix=ids) for piece in line_of(SRC)]
+
+    review(answers).window([with_prefix(5), with_prefix(6, 7)], candidates)
     assert answers.prefixes == [(6, 7)]
 
 
 @pytest.mark.parametrize("n_best", [1, 2, 3])
 def test_the_new_translation_comes_first_whatever_n_best_and_the_others_follow(n_best):
     candidates = [candidate(NO_NUMBER, -1.0), candidate(GOOD, -2.0), candidate(LOOP, -3.0)][:n_best]
-    [line] = review(Answers({SRC: ["", GOOD]})).window([SRC], [candidates])
+    [line] = review(Answers({SRC: ["", GOOD]})).window([line_of(SRC)], [candidates])
     assert texts(line.n_best) == [GOOD, NO_NUMBER, LOOP][:n_best]
 
 
@@ -131,7 +142,7 @@ def test_windows_of_any_size_give_the_same(outputs, size):
         lines = []
         for start in range(0, len(outputs), size):
             window = outputs[start : start + size]
-            lines += checked.window([SRC] * len(window), [[candidate(text)] for text in window])
+            lines += checked.window([line_of(SRC)] * len(window), [[candidate(text)] for text in window])
         return [(texts(line.n_best), line.faults) for line in lines], checked.tally
 
     assert reviewed(size) == reviewed(100)
@@ -141,7 +152,7 @@ def test_windows_of_any_size_give_the_same(outputs, size):
 def test_no_other_mode_searches_again(mode, n_faults):
     answers = Answers({})
     checked = review(answers, on_suspect=mode)
-    [line] = checked.window([SRC], [[candidate(NO_NUMBER)]])
+    [line] = checked.window([line_of(SRC)], [[candidate(NO_NUMBER)]])
     assert (texts(line.n_best), len(line.faults), answers.asked) == ([NO_NUMBER], n_faults, [])
     assert checked.tally.n_faulty == n_faults
 
@@ -170,7 +181,7 @@ def test_remaining_faults_are_a_warning_and_repaired_ones_are_news(monkeypatch):
     monkeypatch.setattr("mtkit.translation.review.log.warning", lambda _: levels.append(logging.WARNING))
     for answer in (GOOD, NO_NUMBER):
         checked = review(Answers({SRC: [answer]}))
-        checked.window([SRC], [[candidate(NO_NUMBER)]])
+        checked.window([line_of(SRC)], [[candidate(NO_NUMBER)]])
         checked.warn()
     review(Answers({})).warn()
     assert levels == [logging.INFO, logging.WARNING]
@@ -183,8 +194,9 @@ LONG_GOOD = "un deux trois quatre cinq six sept huit neuf dix onze douze treize 
 def test_the_segments_of_a_long_line_are_checked_and_repaired_one_by_one():
     answers = Answers({SRC: [GOOD], "Two.": [""]})
     checked = review(answers)
-    src, outputs = [SRC, "One.", SRC, "Two.", "Three."], [NO_NUMBER, "Un.", GOOD, "", "Trois."]
-    lines = checked.window(src, [[candidate(text)] for text in outputs], owners=[0, 1, 1, 1, 2])
+    outputs = [NO_NUMBER, "Un.", GOOD, "", "Trois."]
+    src = [line_of(SRC), line_of("One.", SRC, "Two."), line_of("Three.")]
+    lines = checked.window(src, [[candidate(text)] for text in outputs])
     assert [line.text for line in lines] == [GOOD, f"Un. {GOOD}", "Trois."]
     assert [line.faults for line in lines] == [(), (Fault("empty", segment=3),), ()]
     assert {text for asked, _, _ in answers.asked for text in asked} == {SRC, "Two."}
@@ -194,12 +206,12 @@ def test_the_segments_of_a_long_line_are_checked_and_repaired_one_by_one():
 
 def test_text_that_stays_too_short_is_searched_in_shorter_segments():
     class Short(Answers):
-        def search(self, texts, *, decode=None, n_best=1, prefixes=None):
-            super().search(texts, decode=decode, n_best=n_best, prefixes=prefixes)
-            return [[candidate(LONG_GOOD if decode.max_src_tokens <= 16 else "un deux")] for _ in texts]
+        def search_pieces(self, pieces, *, decode=None, n_best=1):
+            super().search_pieces(pieces, decode=decode, n_best=n_best)
+            return [[candidate(LONG_GOOD if decode.max_src_tokens <= 16 else "un deux")] for _ in pieces]
 
     answers = Short({LONG: [SHORT]})
-    [line] = review(answers).window([LONG], [[candidate("un deux")]])
+    [line] = review(answers).window([line_of(LONG)], [[candidate("un deux")]])
     assert (line.text, line.faults) == (LONG_GOOD, ())
     assert [decode.max_src_tokens for _, decode, _ in answers.asked][-2:] == [32, 16]
 
@@ -209,18 +221,18 @@ def test_a_long_line_that_loses_a_little_in_each_segment_is_noticed(repaired):
     """Half of each segment could pass; half of 1,700 letters cannot."""
 
     class Halves(Answers):
-        def search(self, texts, *, decode=None, n_best=1, prefixes=None):
-            super().search(texts, decode=decode, n_best=n_best, prefixes=prefixes)
-            return [[candidate(LONG_GOOD if repaired else half)] for _ in texts]
+        def search_pieces(self, pieces, *, decode=None, n_best=1):
+            super().search_pieces(pieces, decode=decode, n_best=n_best)
+            return [[candidate(LONG_GOOD if repaired else half)] for _ in pieces]
 
     half = LONG_GOOD[: int(0.5 * len(LONG))]
     answers = Halves({LONG: [half]})
     checked = review(answers)
-    [line] = checked.window([LONG] * 17, [[candidate(half)]] * 17, owners=[0] * 17)
+    [line] = checked.window([line_of(*[LONG] * 17)], [[candidate(half)]] * 17)
     assert line.faults == (() if repaired else (Fault("length", "too short"),))
     assert (LONG_GOOD in line.text) == repaired
     assert (checked.tally.n_faulty, checked.tally.n_repaired) == (1 - repaired, repaired)
-    [line] = review(Halves({})).window([LONG], [[candidate(half)]])
+    [line] = review(Halves({})).window([line_of(LONG)], [[candidate(half)]])
     assert line.faults == ()
 
 
@@ -229,8 +241,9 @@ def test_with_a_model_other_lines_do_not_change_the_review_of_a_line(shared_bund
     lines = ["I love 12 oranges.", "The cat sleeps under the table.", "", "Do you see www.example.org?", "It rains."]
     first_search = translator.search(lines)
     decode = translator.decode.model_copy(update={"on_suspect": "retry"})
-    together = Review(translator, decode).window(lines, first_search)
+    pieces = translator.pieces(lines)
+    together = Review(translator, decode).window(pieces, first_search)
     assert sum(bool(line.faults) for line in together) > 1  # so that several were searched for again, side by side
-    for line, candidates, reviewed in zip(lines, first_search, together, strict=True):
+    for line, candidates, reviewed in zip(pieces, first_search, together, strict=True):
         [alone] = Review(translator, decode).window([line], [candidates])
         assert (texts(alone.n_best), alone.faults) == (texts(reviewed.n_best), reviewed.faults)

@@ -84,7 +84,7 @@ class Rendering:
         from mtkit.scoring import alignment, alignment_lexicon, scoring
 
         models = scoring.native_models(self.translator.engine, "word alignments")
-        split = [self.translator.needs_segments(translation.src) for translation in translations]
+        split = [translation.n_segments > 1 for translation in translations]
         for line, is_split in enumerate(split, start=first_line):
             if is_split:
                 log.warning(f"line {line}: no word alignment, because the line was split into segments")

@@ -271,8 +271,7 @@ def _with_bar(path: Path, size: int) -> Iterator[list[str]]:
 
 
 def _show_live(translator: mtkit.Translator, line_windows: Iterable[Sequence[str]]) -> None:
-    from mtkit.translation import direction, streaming
-    from mtkit.translation import translator as translators
+    from mtkit.translation import direction, session, streaming
 
     n_lines = n_unfinished = 0
     check = None if translator.files is None else direction.DirectionCheck(translator.files, translator.sides)
@@ -286,7 +285,7 @@ def _show_live(translator: mtkit.Translator, line_windows: Iterable[Sequence[str
             )
             print(flush=True)
             n_unfinished += not finished
-    translators.warn_unfinished(n_unfinished, n_lines)
+    session.warn_unfinished(n_unfinished, n_lines)
 
 
 def _engine_for(engine: str | None, *, looked_into: bool) -> dict[str, object]:

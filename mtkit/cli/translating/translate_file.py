@@ -17,7 +17,7 @@ from mtkit.translation import direction
 if TYPE_CHECKING:
     from mtkit.documents.marked_lines import MarkedLines
     from mtkit.translation.loading import SharedTranslator
-    from mtkit.translation.translator import Session
+    from mtkit.translation.session import Session
 
 
 @dataclass(frozen=True)

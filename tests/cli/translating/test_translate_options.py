@@ -15,7 +15,8 @@ from mtkit.bundle import add_to_bundle
 from mtkit.cli import app
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import ConfigError, MtkitError
-from mtkit.translation.translator import Session, Translator
+from mtkit.translation.session import Session
+from mtkit.translation.translator import Translator
 
 LINES = ["I love oranges.", "", "The cat sleeps under the house.", "Do you see the rain?"]
 

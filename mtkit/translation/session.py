@@ -1,0 +1,146 @@
+"""Translate one text window by window: lines in, reviewed translations out, and a report of what was noticed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from mtkit.config.decoding import DecodeConfig
+from mtkit.console import counted, log
+from mtkit.tokens.placeholders import Replaced
+from mtkit.tokens.tokenizer import Tokenizer
+from mtkit.translation.candidates import Translation
+from mtkit.translation.direction import DirectionCheck
+from mtkit.translation.pieces import Piece
+from mtkit.translation.review import PieceSearcher, Review
+from mtkit.translation.terminology import TermReport
+
+_MOST_LISTED = 20  # lines
+
+
+class LineSearcher(PieceSearcher, Protocol):
+    """The part of a `Translator` that a session calls."""
+
+    tgt_tokenizer: Tokenizer
+
+    def pieces(
+        self, lines: Sequence[str], decode: DecodeConfig | None = None, first_line: int | None = None
+    ) -> list[list[Piece]]:
+        """Cut each line into pieces that the model can translate at once."""
+        ...
+
+    def replaced(self, text: str) -> Replaced:
+        """Return the text with a token for each placeholder."""
+        ...
+
+
+class Session:
+    """Translates and reviews one text window by window, and counts what it notices."""
+
+    def __init__(
+        self,
+        searcher: LineSearcher,
+        review: Review,
+        *,
+        n_best: int = 1,
+        prefix: str = "",
+        terms: TermReport | None = None,
+        direction: DirectionCheck | None = None,
+    ) -> None:
+        """n_best: as for `Translator.stream`. prefix: whole words that begin every translation.
+
+        terms: counts which terms were met. direction: warns if the text is not in the model's source language.
+        """
+        self.review = review
+        self.terms = terms
+        self.n_lines = 0
+        self.n_unfinished = 0
+        self.n_moved = 0  # translations with a placeholder that the model did not place
+        self.lines_moved: list[int] = []  # numbers of the first of them
+        self._searcher = searcher
+        self._n_best = n_best
+        self._prefix = prefix
+        self._direction = direction
+
+    def translate(self, lines: Sequence[str], first_line: int | None = None) -> list[Translation]:
+        """Translate the next lines. first_line: line number of the first one, if lines before it were skipped."""
+        first_line = first_line or self.n_lines + 1
+        return self.translate_cut(lines, self._searcher.pieces(lines, first_line=first_line), first_line)
+
+    def translate_cut(
+        self, lines: Sequence[str], pieces: Sequence[Sequence[Piece]], first_line: int
+    ) -> list[Translation]:
+        """Translate the next lines, which have been cut into these pieces."""
+        if self._direction is not None:
+            self._direction.add(lines)
+        self.review.tally.n_before = first_line - 1 - self.n_lines
+        if self._prefix:
+            pieces = [self._with_prefix(of_line) for of_line in pieces]
+        flat = [piece for of_line in pieces for piece in of_line]
+        candidates = self._searcher.search_pieces(flat, n_best=self._n_best)
+        reviewed = self.review.window(pieces, candidates)
+        translations = [replace(translation, src=line) for line, translation in zip(lines, reviewed, strict=True)]
+        self.n_lines += len(lines)
+        self.n_unfinished += sum(not translation.finished for translation in translations)
+        moved = [line for line, t in enumerate(translations, start=first_line) if t.n_best[0].n_moved]
+        self._add_moved(len(moved), moved)
+        if self.terms is not None:
+            for line, translation in enumerate(translations, start=first_line):
+                self.terms.add(self._searcher.replaced(translation.src).text, translation.text, line)
+        return translations
+
+    def _with_prefix(self, pieces: Sequence[Piece]) -> list[Piece]:
+        """Return a line's pieces, of which the first begins its translation with the prefix."""
+        first, *others = pieces
+        [ids] = self._searcher.tgt_tokenizer.encode_translations([self._prefix], [first.text])
+        return [replace(first, prefix=tuple(ids)), *others]
+
+    def note(self) -> dict[str, Any]:
+        """Return what was noticed so far as JSON, for `absorb`."""
+        return {
+            "lines": self.n_lines,
+            "unfinished": self.n_unfinished,
+            "moved": [self.n_moved, self.lines_moved],
+            "review": self.review.tally.note(),
+            **({"terms": self.terms.note()} if self.terms is not None else {}),
+        }
+
+    def absorb(self, note: Mapping[str, Any]) -> None:
+        """Add what another session of the same settings noticed in the lines that come next."""
+        self.n_lines += note["lines"]
+        self.n_unfinished += note["unfinished"]
+        self._add_moved(*note["moved"])
+        self.review.tally.absorb(note["review"])
+        if self.terms is not None:
+            self.terms.absorb(note["terms"])
+
+    def _add_moved(self, n: int, lines: Sequence[int]) -> None:
+        self.n_moved += n
+        self.lines_moved = [*self.lines_moved, *lines][:_MOST_LISTED]
+
+    def report(self) -> None:
+        """Log what was noticed, if anything was."""
+        warn_unfinished(self.n_unfinished, self.n_lines)
+        _warn_moved(self.n_moved, self.lines_moved, self.n_lines)
+        self.review.warn()
+        if self.terms is not None:
+            for line in self.terms.lines():
+                log.info(line)
+
+
+def warn_unfinished(n_unfinished: int, n_lines: int) -> None:
+    """Warn of translations that the length limit ended, if there are any."""
+    if n_unfinished:
+        log.warning(
+            f"{n_unfinished} of {counted(n_lines, 'translation')} hit the length limit (decode.max_len_factor, "
+            "decode.max_len_constant, decode.max_len): they may be incomplete or repeat themselves"
+        )
+
+
+def _warn_moved(n_moved: int, lines: Sequence[int], n_lines: int) -> None:
+    """Warn of translations in which a placeholder is not where the model put it, if there are any; lines: the first."""
+    if n_moved:
+        listed = ", ".join(map(str, lines)) + (", ..." if n_moved > len(lines) else "")
+        log.warning(
+            f"{n_moved:,} of {counted(n_lines, 'translation')} had a placeholder too few or too many: what was "
+            f"missing is at the end (line{'s' if n_moved > 1 else ''} {listed})"
+        )
