@@ -1,28 +1,21 @@
-"""What the processes that train one model together tell each other, and how they share its gradient and weights.
+"""What the processes that train one model together tell each other.
 
 Each process has the config of the run and its share of every update's batches. Process 0 also writes files, logs and
 validates. `Communicator` serves a single process; `ProcessGroup` serves several.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
-
-from mtkit.errors import CheckpointError
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:  # torch takes a second to load; a command reports a wrong config before that
     import torch
-    from torch import Tensor
 
     from mtkit.config.training import TrainConfig
-    from mtkit.data.batching import Batch
+    from mtkit.distributed.weights import BatchLoss, Weights
     from mtkit.model.network import Network
 
-    BatchLoss = Callable[..., tuple[Tensor, Tensor]]  # the summed loss, with a gradient, and the unsmoothed one
-
 _T = TypeVar("_T")
-_Part = tuple["Batch", tuple[int, ...]]  # a batch, and the numbers that seed its dropout
 
 
 class Communicator:
@@ -84,62 +77,14 @@ class Communicator:
         """Return the text of the first process where is_mine is true; without any, that of process 0."""
         return text
 
-    def parallel(self, model: "Network", loss: "BatchLoss", cfg: "TrainConfig") -> "BatchLoss":
-        """Return loss(model, ...) without its first argument; `summing` averages its gradients over the processes.
+    def weights_of(self, model: "Network", loss: "BatchLoss", cfg: "TrainConfig") -> "Weights":
+        """Return the model's weights, spread over the processes, and the loss of a batch by them: loss(model, ...).
 
         Call it before you give the model's parameters to an optimizer.
         """
-        return partial(loss, model)
+        from mtkit.distributed.weights import Weights
 
-    def summing(self, *, last: bool) -> AbstractContextManager[None]:
-        """Run a batch forward and backward in this block; last: the last of an update, which also sums gradients."""
-        return nullcontext()
-
-    def filled_up(self, parts: list[_Part]) -> list[_Part]:
-        """Add empty batches to an update's batches until all processes have the same number."""
-        return parts
-
-    def own_rows(self, tensor: "Tensor", rows: slice) -> "Tensor":
-        """Return those of the rows of a weight or a gradient that this process holds, as a view."""
-        return tensor[rows]
-
-    def whole_norm(self, norm: "Tensor") -> "Tensor":
-        """Return the norm of the whole gradient, given what clip_grad_norm_ returned."""
-        return norm
-
-    def whole(self, model: "Network") -> "Network":
-        """Return the model with all of its weights in process 0; in the others it may lack some."""
-        return model
-
-    def weights(self, model: "Network") -> dict[str, "Tensor"]:
-        """Return the model's weights by name, all of them in process 0; a shared matrix comes once."""
-        return {name: weight.detach() for name, weight in model.named_parameters()}
-
-    def optimizer_state(self, optimizer: "torch.optim.Optimizer") -> dict[str, Any]:
-        """Return the state_dict that a single process would have, in process 0."""
-        return optimizer.state_dict()
-
-    def load_weights(self, model: "Network", weights: Mapping[str, "Tensor"]) -> None:
-        """Copy the weights of process 0, as from `weights`, into the model.
-
-        Raises CheckpointError if they are of a model with other parts.
-        """
-        check_names(model, weights)
-        model.load_state_dict(weights, strict=False)  # there a shared matrix has two names
-
-    def load_optimizer_state(self, optimizer: "torch.optim.Optimizer", state: dict[str, Any]) -> None:
-        """Give the optimizer a state as from `optimizer_state`; every process needs it."""
-        optimizer.load_state_dict(state)
-
-    def check_equal(self, model: "Network", step: int) -> None:
-        """Raise TrainingError if processes that each hold all weights differ in a bit of them."""
-
-
-def check_names(model: "Network", weights: Mapping[str, "Tensor"]) -> None:
-    """Raise CheckpointError if the weights do not have the names of the model's."""
-    names = {name for name, _ in model.named_parameters()}
-    if names != weights.keys():
-        raise CheckpointError(f"the checkpoint is of another model; weights differ: {names ^ weights.keys()}")
+        return Weights(model, loss)
 
 
 ALONE = Communicator()

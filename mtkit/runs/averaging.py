@@ -11,7 +11,7 @@ from mtkit.config.reading.differences import differences
 from mtkit.config.reading.loading import load_config
 from mtkit.console import log
 from mtkit.tokens.tokenizer import load_tokenizers
-from mtkit.distributed.communicator import ALONE
+from mtkit.distributed.weights import load_weights
 from mtkit.errors import BundleError, CheckpointError, UsageError
 from mtkit.model.networks import new_network
 from mtkit.training.update.checkpoint import Checkpoints
@@ -35,7 +35,7 @@ def average_checkpoints(run_dir: Path, steps: Sequence[int], out: Path) -> list[
             raise CheckpointError(f"{checkpoints.folder}: the weights of step {step} are damaged; leave it out")
     cfg, (src, tgt) = load_config(run_dir / "config.yaml"), load_tokenizers(run_dir)
     model = new_network(cfg, src.vocab_size, tgt.vocab_size)
-    ALONE.load_weights(model, checkpoints.mean_weights(steps))
+    load_weights(model, checkpoints.mean_weights(steps))
     spm = run_dir / "src.spm", run_dir / "tgt.spm"
     save_bundle(out, model.state_dict(), cfg, *spm, training={"step": steps[-1], "averaged_steps": steps})
     return steps

@@ -11,7 +11,7 @@ from mtkit.config.reading.differences import differences
 from mtkit.config.schema import Config
 from mtkit.config.training import TrainConfig
 from mtkit.console import counted, log
-from mtkit.distributed.communicator import ALONE
+from mtkit.distributed.weights import load_weights
 from mtkit.errors import BundleError, TrainingError
 from mtkit.files import MAKE_ROOM
 from mtkit.model.network import Network
@@ -122,7 +122,7 @@ def _load_chosen(run: Prepared, state: TrainState, model: Network) -> tuple[list
     cfg = run.cfg.train
 
     def load(steps: Sequence[int]) -> DevScores:
-        ALONE.load_weights(model, run.checkpoints.mean_weights(steps))
+        load_weights(model, run.checkpoints.mean_weights(steps))
         return run.validator.run(model)
 
     wanted = (cfg.average_last and state.last[-cfg.average_last :]) or state.best[: cfg.average_best]

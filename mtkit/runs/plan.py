@@ -23,7 +23,6 @@ from mtkit.data.encoded import PAIRS, Words
 from mtkit.data.labelled import EXAMPLES
 from mtkit.data.mixture import CorpusUse
 from mtkit.tokens.special_ids import UNK_ID
-from mtkit.distributed.communicator import ALONE
 from mtkit.files import disk_full_explained
 from mtkit.runs.curves import plot_curves
 from mtkit.runs.export import cost_in_validations
@@ -285,8 +284,8 @@ class _Probe:
         """Save a checkpoint and measure the time; return its folder."""
         trainer, updater = self.trainer, self.trainer.updater
         started = time.monotonic()
-        average = ALONE.weights(updater.average.model) if updater.average else None
-        weights, optimizer_state = ALONE.weights(updater.model), ALONE.optimizer_state(updater.optimizer)
+        average = updater.weights.save(updater.average.model) if updater.average else None
+        weights, optimizer_state = updater.weights.save(updater.model), updater.weights.save_optimizer(updater.optimizer)
         folder = trainer.checkpoints.save(trainer.state, weights, optimizer_state, average)
         self.timing.save = time.monotonic() - started
         return folder

@@ -67,7 +67,7 @@ def train(
             if processes.is_main and (steps := checkpoints.kept_steps()):
                 log.info(f"step {steps[-1]} is saved; the same command resumes from there")
             raise
-        model = processes.whole(trainer.updater.model)
+        model = trainer.updater.weights.whole(trainer.updater.model)
         return processes.on_main(lambda: _end(trainer, model, limits))
 
 

@@ -98,10 +98,10 @@ class Trainer:
     def _load(self, start: Checkpoint | Start) -> None:
         updater, optimizer_state = self.updater, start.optimizer_state()
         check_fits(optimizer_state, updater.optimizer)
-        self.processes.load_weights(updater.model, start.weights())
-        self.processes.load_optimizer_state(updater.optimizer, optimizer_state)
+        updater.weights.load(updater.model, start.weights())
+        updater.weights.load_optimizer(updater.optimizer, optimizer_state)
         if updater.average:
-            self.processes.load_weights(updater.average.model, start.average())
+            updater.weights.load(updater.average.model, start.average())
         if start.state.grad_scaler:
             updater.grad_scaler.load_state_dict(start.state.grad_scaler)
         updater.batch_limit = start.state.batch_limit
@@ -249,7 +249,7 @@ class Trainer:
         """
         if self.state.step == self.state.validated_step:
             return
-        model = self.processes.whole(self.updater.eval_model)
+        model = self.updater.weights.whole(self.updater.eval_model)
         try:
             with self.budget.measuring("validation"):
                 scores = self.processes.on_main(lambda: self._scores(request, model))
@@ -275,8 +275,8 @@ class Trainer:
         self._update_clock()
         self.state.grad_scaler = self.updater.grad_scaler.state_dict()
         self.metrics.sync()
-        self.processes.check_equal(self.updater.model, self.state.step)
-        average = self.processes.weights(self.updater.average.model) if self.updater.average else None
+        self.updater.weights.check_equal(self.state.step)
+        average = self.updater.weights.save(self.updater.average.model) if self.updater.average else None
         values = self._values()
         with self.budget.measuring("save"):
             self.processes.on_main(lambda: self.checkpoints.save(self.state, *values, average))
@@ -286,8 +286,8 @@ class Trainer:
 
     def _values(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the weights and the optimizer's state, whole in process 0."""
-        weights = self.processes.weights(self.updater.model)
-        return weights, self.processes.optimizer_state(self.updater.optimizer)
+        weights = self.updater.weights
+        return weights.save(self.updater.model), weights.save_optimizer(self.updater.optimizer)
 
     def _update_clock(self) -> None:
         seconds = self._seconds_before + time.monotonic() - self._running_since

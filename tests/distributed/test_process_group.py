@@ -19,8 +19,9 @@ from mtkit.config.training import TrainConfig
 from mtkit.distributed import sharding
 from mtkit.distributed.communicator import Communicator
 from mtkit.distributed.launch import processes_of_job
-from mtkit.distributed.process_group import ProcessGroup, empty_batch, must_shard
-from mtkit.distributed.sharding import Sharding
+from mtkit.distributed.process_group import ProcessGroup
+from mtkit.distributed.sharding import ShardedWeights
+from mtkit.distributed.weights import CopiedWeights, empty_batch, must_shard
 from mtkit.errors import ConfigError, MtkitError, TrainingError
 from mtkit.model.transformer import Transformer
 from mtkit.runs.train import train
@@ -273,6 +274,13 @@ def group_of(size, **attributes):
     return group
 
 
+def weights_of(model, **attributes):
+    """The weights that three processes hold which were never started."""
+    weights = CopiedWeights.__new__(CopiedWeights)
+    weights.model, weights.processes = model, group_of(3, **attributes)
+    return weights
+
+
 def test_batches_that_do_not_divide_equally_are_refused():
     group = group_of(4)
     with pytest.raises(ConfigError, match=r"train\.accumulate=6: .*\b4\b.* such as 4"):
@@ -292,11 +300,10 @@ def test_a_process_without_a_device_of_its_own_is_refused(monkeypatch):
 
 def test_weights_that_differ_between_processes_are_not_saved():
     model = cast(Transformer, torch.nn.Linear(2, 1))
-    same = group_of(3, _sharding=None, gather=lambda values: [values] * 3)
-    same.check_equal(model, step=7)
-    other = group_of(3, _sharding=None, gather=lambda values: [values, values, [0.0]])
+    weights_of(model, gather=lambda values: [values] * 3).check_equal(step=7)
+    other = weights_of(model, gather=lambda values: [values, values, [0.0]])
     with pytest.raises(TrainingError, match=r"step 7: .* process 2 .* process 0"):
-        other.check_equal(model, step=7)
+        other.check_equal(step=7)
 
 
 def test_an_empty_batch_adds_zero_to_every_gradient():
@@ -312,14 +319,14 @@ def test_an_empty_batch_adds_zero_to_every_gradient():
 def test_settings_that_sharding_does_not_support_are_refused(settings, key):
     model = cast(Transformer, torch.nn.Linear(2, 1))
     with pytest.raises(ConfigError, match=rf"train\.{key} .* train\.shard_above_gib"):
-        Sharding(model, model, 2, TrainConfig(max_steps=5000, **settings))
+        ShardedWeights(model, batch_loss, group_of(2), TrainConfig(max_steps=5000, **settings))
 
 
 def test_sharding_refuses_fp16_that_auto_chose(monkeypatch):
     monkeypatch.setattr(sharding, "choose_precision", lambda name, device: "fp16" if name == "auto" else name)
     model = cast(Transformer, torch.nn.Linear(2, 1))
     with pytest.raises(ConfigError, match=r"train\.precision=fp16 "):
-        Sharding(model, model, 2, TrainConfig(max_steps=5000))
+        ShardedWeights(model, batch_loss, group_of(2), TrainConfig(max_steps=5000))
 
 
 def test_several_processes_that_torchrun_has_not_started_are_refused(monkeypatch):

@@ -250,7 +250,7 @@ def _make_validator(
         return cfg, validator, 0.0
     if known_s and cfg.train.validate_sentences is not None:
         return cfg, validator, known_s
-    budget_s, model = seconds_of(cfg.train.budget), updater.processes.whole(updater.eval_model)
+    budget_s, model = seconds_of(cfg.train.budget), updater.weights.whole(updater.eval_model)
     cost = updater.processes.on_main(lambda: text.forecast(validator, model, _TO_FORECAST * budget_s))
     if cfg.train.validate_sentences is None:
         n_sentences = max(_LEAST_SENTENCES * len(cfg.data.dev), cost.most_sentences(_FOR_VALIDATION * budget_s))

@@ -48,7 +48,8 @@ class Updater:
         self.processes = processes
         if cfg.compile:
             compile_layers(model)
-        self.batch_loss = processes.parallel(model, batch_loss, cfg)
+        self.weights = processes.weights_of(model, batch_loss, cfg)
+        self.batch_loss = self.weights.loss
         self.cfg = cfg
         self.seed = seed
         self.precision = precision
@@ -100,7 +101,7 @@ class Updater:
             passes = _Passes(self._parts(batches), [])
             try:
                 for part, numbers in passes.parts:
-                    with self.processes.summing(last=len(passes.sums) == len(passes.parts) - 1):
+                    with self.weights.summing(last=len(passes.sums) == len(passes.parts) - 1):
                         passes.sums.append(self._backward(part, n_tgt_tokens, r_drop, step, *numbers))
             except RuntimeError as error:
                 part, _ = passes.parts[len(passes.sums)]
@@ -122,7 +123,7 @@ class Updater:
             for index, batch in enumerate(batches)
             for path, part in parts_of(batch, self.batch_limit)
         ]
-        return self.processes.filled_up(parts)
+        return self.weights.filled_up(parts)
 
     def _backward(self, batch: Batch, n_tgt_tokens: int, r_drop: float, *numbers: int) -> Tensor:
         """Add the batch's part to the gradient; return its loss and its unsmoothed loss, summed: (2,).
@@ -145,13 +146,13 @@ class Updater:
         """Set the gradient of the weights that stay to 0: then Adam, weight decay and averages keep a 0, too."""
         for weight, rows in self.untrained:
             if weight.grad is not None:
-                self.processes.own_rows(weight.grad, rows).zero_()
+                self.weights.own_rows(weight.grad, rows).zero_()
 
     def _clip_gradient(self) -> Tensor:
         """Clip the gradient to train.max_grad_norm; return its norm before that."""
         self.grad_scaler.unscale_(self.optimizer)
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.cfg.max_grad_norm)
-        return self.processes.whole_norm(norm)
+        return self.weights.whole_norm(norm)
 
     def _apply_gradient(self, lr: float) -> None:
         for group in self.optimizer.param_groups:
