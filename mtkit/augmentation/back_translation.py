@@ -30,6 +30,7 @@ from mtkit.languages import WITHOUT_SPACES, primary_code
 from mtkit.pair_files.compression import open_output
 from mtkit.pair_files.lines import as_column, read_lines
 from mtkit.quality.faults import find_faults
+from mtkit.text.characters import belongs_to_previous
 from mtkit.translation.candidates import Candidate, Translation
 from mtkit.translation.direction import check_source_text
 from mtkit.translation.loading import SharedTranslator
@@ -41,7 +42,6 @@ Direction = Literal["back", "forward"]
 _DROP_RATE = 0.1  # share of words that noise drops
 _MAX_MOVE = 3  # places by which it moves a word at most
 _FIRST_NOT_LATIN = "\u0250"
-_LETTERS_ABOVE = "\N{THAI CHARACTER SARA AM}\N{LAO VOWEL SIGN AM}"  # vowel signs that Unicode counts as letters
 _STACKERS = "\N{KHMER SIGN COENG}\N{MYANMAR SIGN VIRAMA}"  # the next character is written below the previous one
 
 
@@ -257,8 +257,7 @@ def _characters(text: str) -> list[str]:
     parts: list[str] = []
     for character in text:
         if parts and (
-            unicodedata.category(character).startswith("M")
-            or character in _LETTERS_ABOVE
+            belongs_to_previous(character)
             or parts[-1][-1] in _STACKERS
             or (_is_latin(parts[-1][0]) and _is_latin(character))
         ):

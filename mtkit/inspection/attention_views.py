@@ -2,7 +2,6 @@
 
 import base64
 import textwrap
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from mtkit.errors import MtkitError
 from mtkit.inspection.pictures import axis_names, new_figure, save_figure
 from mtkit.inspection.trace import KINDS, NAMES, AttentionMap, AttentionTrace, Kind
 from mtkit.pages.page import write_page
+from mtkit.text.characters import n_columns
 
 SHADES = ((0.05, "\N{MIDDLE DOT}"), (0.2, "░"), (0.4, "▒"), (0.7, "▓"), (2.0, "█"))  # upper bound, character
 LEGEND = "weights: · below 0.05, ░ 0.2, ▒ 0.4, ▓ 0.7, █ above; blank: hidden"
@@ -76,7 +76,7 @@ def _table(attention: AttentionMap, trace: AttentionTrace) -> list[str]:
     """
     queries, keys = trace.axes(attention.kind)
     predicted = [""] * len(queries) if attention.kind == "encoder" else trace.pair.tgt.pieces
-    margin, room = max(map(_columns, queries)), max(map(_columns, keys))
+    margin, room = max(map(n_columns, queries)), max(map(n_columns, keys))
     names = [_vertical(key) for key in keys]
     lines = [f"{'':{margin}}  {''.join(name[line] for name in names)}" for line in range(_HEADER_LINES)]
     lines = [line for line in lines if line.strip()]
@@ -86,12 +86,12 @@ def _table(attention: AttentionMap, trace: AttentionTrace) -> list[str]:
         shades = "".join("  " if unseen else _shade(weight) for weight, unseen in zip(row, hidden, strict=True))
         best = max(range(len(keys)), key=row.__getitem__)
         most = f"{row[best]:.2f} {_padded(keys[best], room)}"
-        lines.append(f"{' ' * (margin - _columns(query))}{query}  {shades}  {most}  {word}")
+        lines.append(f"{' ' * (margin - n_columns(query))}{query}  {shades}  {most}  {word}")
     return [line.rstrip() for line in lines]
 
 
 def _padded(text: str, width: int) -> str:
-    return text + " " * (width - _columns(text))
+    return text + " " * (width - n_columns(text))
 
 
 def _shade(weight: float) -> str:
@@ -102,7 +102,7 @@ def _vertical(token: str) -> list[str]:
     """Return the token's characters from top to bottom, two columns each, aligned at the bottom."""
     letters: list[str] = []
     for character in token:
-        if letters and not _columns(character):
+        if letters and not n_columns(character):
             letters[-1] += character  # combining mark
         else:
             letters.append(character)
@@ -110,12 +110,6 @@ def _vertical(token: str) -> list[str]:
         letters = [*letters[: _HEADER_LINES - 1], "\N{VERTICAL ELLIPSIS}"]
     letters = [""] * (_HEADER_LINES - len(letters)) + letters
     return [_padded(letter, 2) for letter in letters]
-
-
-def _columns(text: str) -> int:
-    """Return about how many terminal columns the text takes."""
-    shown = [character for character in text if unicodedata.category(character) not in ("Mn", "Me", "Cf")]
-    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in shown)
 
 
 def write_attention_page(path: Path, trace: AttentionTrace) -> None:

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from mtkit.text.characters import ZERO_WIDTH_JOINER, belongs_to_previous, characters, n_columns
 from mtkit.tokens.special_ids import UNK_ID
 from mtkit.tokens.tokenizer import Tokenizer
 
 Treatment = Literal["unknown", "bytes", "dropped", "changed"]
 _TREATMENTS: tuple[Treatment, ...] = get_args(Treatment)  # the worst first
-_ZERO_WIDTH_JOINER = "\u200d"
 _KINDS = {"Cc": "control character", "Co": "private use", "Cn": "not assigned", "Cs": "half a surrogate pair"}
 _LONGEST_SHOWN = 3  # code points of one character that the table names
 _HIDDEN = frozenset({"Cc", "Cf", "Co", "Cn", "Cs", "Zl", "Zp", "Zs"})  # printed as escapes: terminals obey some
@@ -62,7 +62,7 @@ class UnknownCharacters:
         for character in characters(line):
             if character not in self._seen:
                 self._seen[character] = self._treatment_of(character)
-                if self._seen[character] is None and len(character) == 1 and not _belongs_to_previous(character):
+                if self._seen[character] is None and len(character) == 1 and not belongs_to_previous(character):
                     self._known.add(character)
             treated = self._seen[character]
             if treated is None:
@@ -117,7 +117,7 @@ def table(unknown: Iterable[UnknownCharacter], *, at_most: int = 50) -> Iterator
         shown = UnknownCharacter(row.text[:_LONGEST_SHOWN], row.treatment, row.seen, row.count, row.first_line)
         name = f"{shown.name}, and {n_more} more" if n_more else shown.name
         columns = [(_printable(row.text), 8), (_seen_in_words(row), 24), (shown.code_points, 16)]
-        text = "".join(cell + " " * max(1, width - _width(cell)) for cell, width in columns)
+        text = "".join(cell + " " * max(1, width - n_columns(cell)) for cell, width in columns)
         yield f"{row.count:>7,} {row.first_line:>7,}  {text}{name}"
     if len(rows) > at_most:
         yield f"{len(rows) - at_most:,} further characters, {sum(row.count for row in rows[at_most:]):,} times in all"
@@ -137,45 +137,5 @@ def _printable(text: str) -> str:
         return "a space"
     if unicodedata.category(text[0]).startswith("M"):
         text = "\u25cc" + text  # a dotted circle under the mark
-    return "".join(ascii(c)[1:-1] if unicodedata.category(c) in _HIDDEN and c not in " \u200d" else c for c in text)
-
-
-def _width(text: str) -> int:
-    """Estimate the columns of a terminal that the text takes."""
-    if _ZERO_WIDTH_JOINER in text:
-        text = text.partition(_ZERO_WIDTH_JOINER)[0]
-    shown = [c for c in text if not _belongs_to_previous(c)]
-    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in shown)
-
-
-def characters(text: str) -> Iterator[str]:
-    """Split the text into the characters that a reader sees; joined, they are the text again.
-
-    A simplification of Unicode's rule (UAX 29): marks, variation selectors, skin tones, tags and what follows a
-    zero-width joiner stay with the character before them; regional indicators go in pairs.
-    """
-    start, n_flags = 0, 0
-    for at in range(1, len(text)):
-        n_flags = n_flags + 1 if _is_flag_letter(text[at - 1]) else 0
-        joined = text[at - 1] == _ZERO_WIDTH_JOINER and at - 1 > start
-        if joined or _belongs_to_previous(text[at]) or (_is_flag_letter(text[at]) and n_flags % 2 == 1):
-            continue
-        yield text[start:at]
-        start = at
-    if text:
-        yield text[start:]
-
-
-def _belongs_to_previous(c: str) -> bool:
-    if c.isascii():
-        return False
-    return (
-        unicodedata.category(c).startswith("M")  # variation selectors are marks, too
-        or c == _ZERO_WIDTH_JOINER
-        or "\U0001f3fb" <= c <= "\U0001f3ff"
-        or "\U000e0020" <= c <= "\U000e007f"
-    )
-
-
-def _is_flag_letter(c: str) -> bool:
-    return "\U0001f1e6" <= c <= "\U0001f1ff"
+    kept = (" ", ZERO_WIDTH_JOINER)
+    return "".join(ascii(c)[1:-1] if unicodedata.category(c) in _HIDDEN and c not in kept else c for c in text)

@@ -1,13 +1,12 @@
 """Split a text that is too long for the model into segments, at sentence ends if possible; drop nothing."""
 
 import re
-import unicodedata
 from collections.abc import Callable
 
+from mtkit.text.characters import divides_character
 from mtkit.text.sentences import clause_gaps, sentences
 
 _WHITE_SPACE = re.compile(r"\s+")
-_ZERO_WIDTH_JOINER = "\u200d"
 _LONGEST_CLUSTER = 16  # how far back to look for the start of a displayed character
 
 
@@ -42,11 +41,5 @@ def _cut_nearest_middle(text: str) -> tuple[int, int]:
     if gaps:
         return min(gaps, key=lambda gap: abs(sum(gap) / 2 - middle))
     before_middle = range(len(text) // 2, max(0, len(text) // 2 - _LONGEST_CLUSTER), -1)
-    cut = next((index for index in before_middle if not _belongs_to_previous(text, index)), len(text) // 2)
+    cut = next((index for index in before_middle if not divides_character(text, index)), len(text) // 2)
     return cut, cut
-
-
-def _belongs_to_previous(text: str, index: int) -> bool:
-    """Return whether a cut before text[index] would split an accent from its letter, or an emoji."""
-    mark = unicodedata.combining(text[index]) or unicodedata.category(text[index]) in ("Mn", "Me", "Sk", "Cf")
-    return bool(mark) or text[index - 1] == _ZERO_WIDTH_JOINER

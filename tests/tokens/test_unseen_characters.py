@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.tokens.tokenizer import Tokenizer, train_tokenizer
-from mtkit.tokens.unseen_characters import UnknownCharacters, characters, table
+from mtkit.tokens.unseen_characters import UnknownCharacters, table
 
 TEXT = ["I love oranges.", "The cat sleeps under the table.", "Do you see the big house? Café, it rains 12 days!"]
 FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
@@ -96,27 +96,6 @@ def test_a_character_without_a_unicode_name_is_named_by_its_category(tokenizer):
     assert unknown[FAMILY].name.startswith("MAN + ZERO WIDTH JOINER + WOMAN")
     names = {text: unknown[text].name for text in ("\ue000", "\x07", "\u0378") if text in unknown}
     assert names == {"\ue000": "private use", "\x07": "control character", "\u0378": "not assigned"}
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("ab", ["a", "b"]),
-        ("e\u0301\u0323x", ["e\u0301\u0323", "x"]),
-        ("\u0301a", ["\u0301", "a"]),
-        (f"a{FAMILY}b", ["a", FAMILY, "b"]),
-        (f"{FLAG}{FLAG}\U0001f1eb", [FLAG, FLAG, "\U0001f1eb"]),
-        ("\U0001f44d\U0001f3fd\u2764\ufe0f", ["\U0001f44d\U0001f3fd", "\u2764\ufe0f"]),
-        ("", []),
-    ],
-)
-def test_text_is_split_into_the_characters_a_reader_sees(text, expected):
-    assert list(characters(text)) == expected
-
-
-@given(st.text(alphabet=st.one_of(st.characters(), st.sampled_from("ae\u0301\u200d\ufe0f\U0001f1eb\U0001f468"))))
-def test_the_characters_joined_are_the_text(text):
-    assert "".join(characters(text)) == text
 
 
 @settings(max_examples=300)

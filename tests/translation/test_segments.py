@@ -38,6 +38,7 @@ def test_an_accent_or_an_emoji_is_not_split():
     assert split_long("aae\u0301bb", at_most(4)) == ["aa", "e\u0301bb"]
     assert split_long("xx" + family, at_most(5)) == ["xx", family]
     assert split_long("x" + family, at_most(5)) == ["x", family]
+    assert split_long("कककि", at_most(3)) == ["कक", "कि"]  # a vowel sign of Hindi
 
 
 @given(st.text(alphabet="ab. ,;!?\u0301\u200d。é\n\"'MR", max_size=300), st.integers(1, 40))

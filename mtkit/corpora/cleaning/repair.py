@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 
 from mtkit.config.cleaning import RepairStep
 from mtkit.errors import UsageError
+from mtkit.text.characters import INVISIBLE
 
 # White space that is dropped or becomes a space: all but the no-break spaces and the ideographic space, which are
 # typography when they stand alone.
 _ODD_SPACE = re.compile("[\t\v\f\r\x1c-\x1f\x85\u1680\u2000-\u2006\u2008-\u200a\u2028\u2029\u205f]")
 _SPACES = re.compile("[ \xa0\u2007\u202f\u3000]{2,}")
 _AT_ENDS = re.compile("^[ \xa0\u2007\u202f\u3000]+|[ \xa0\u2007\u202f\u3000]+$", re.MULTILINE)
-# Controls and invisible characters; the joiners U+200C and U+200D stay, which Persian, Hindi and emoji need.
-_INVISIBLE = re.compile("[\0-\x08\x0e-\x1b\x7f\xad\u200b\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
+_INVISIBLE = re.compile(f"[{INVISIBLE}]")
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 _MOST_ESCAPES = 3  # how often text may have been escaped: &amp;amp;quot;
 # UTF-8 read as a one-byte encoding has two characters beyond ASCII in a row, or a lead byte before a space (from A0).

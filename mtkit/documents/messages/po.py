@@ -5,7 +5,6 @@ marked as fuzzy, which programs do not show until a translator removes the mark.
 """
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from mtkit.documents.messages.message_text import Message, message_of, refuse_br
 from mtkit.documents.reading import Options, text_part
 from mtkit.documents.skeleton import Edit, Filled, Reading, Segment
 from mtkit.pair_files.po import FUZZY, Entry, Field, charset_of, entries_of, header_fields
+from mtkit.text.characters import n_columns
 from mtkit.text.placeholders import PLACEHOLDER, STRINGS
 
 _N_FORMS = re.compile(r"nplurals\s*=\s*([1-9])\b")
@@ -227,7 +227,7 @@ def is_wrapped(text: str) -> bool:
 def quoted(text: str, prefix: str, newline: str, *, is_wrapped: bool) -> str:
     """Return a text as strings behind a prefix such as "msgstr ", as gettext divides it into lines."""
     lines = [_TO_ESCAPE.sub(_escape, line) for line in re.findall(r"[^\n]*\n|[^\n]+", text)]
-    if len(lines) <= 1 and not (is_wrapped and _columns("".join([prefix, '""', *lines])) > _WIDTH):
+    if len(lines) <= 1 and not (is_wrapped and n_columns("".join([prefix, '""', *lines])) > _WIDTH):
         return f'{prefix}"{"".join(lines)}"'
     if is_wrapped:
         lines = [piece for line in lines for piece in _wrapped(line)]
@@ -241,12 +241,8 @@ def _escape(character: re.Match[str]) -> str:
 def _wrapped(line: str) -> Iterator[str]:
     piece = ""
     for word in re.findall(r"[^ ]+ *| +", line):
-        if piece and _columns(piece) + _columns(word) > _WIDTH - len('""'):
+        if piece and n_columns(piece) + n_columns(word) > _WIDTH - len('""'):
             yield piece
             piece = ""
         piece += word
     yield piece
-
-
-def _columns(text: str) -> int:
-    return len(text) if text.isascii() else sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in text)

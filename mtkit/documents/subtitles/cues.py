@@ -1,7 +1,6 @@
 """The cues of SubRip and WebVTT subtitles, with the places of their lines, and which of them continue a sentence."""
 
 import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -190,8 +189,3 @@ def _has_turns(text: str, cue: Cue) -> bool:
 
 def _positions(text: str, cue: Cue) -> list[str]:
     return [position for line in cue.lines for position in _POSITION.findall(text[slice(*line)])]
-
-
-def width(text: str) -> int:
-    """Return how wide a text is: characters, those of East Asia as two."""
-    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)

@@ -4,7 +4,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mtkit.documents.subtitles.cues import TAG, width
+from mtkit.documents.subtitles.cues import TAG
+from mtkit.text.characters import n_columns
 from mtkit.text.sentences import FINAL, PAUSING, without_closing
 from mtkit.text.words import STANDS_ALONE, UNSPACED
 
@@ -39,9 +40,9 @@ def tagged_words(text: str, read: Callable[[str], str] = str) -> list[Word]:
             else:
                 opening += part
         elif is_glued:
-            words[-1] = Word(words[-1].text + part, words[-1].width + width(read(part)))
+            words[-1] = Word(words[-1].text + part, words[-1].width + n_columns(read(part)))
         else:
-            words.append(Word(opening + part, width(read(part))))
+            words.append(Word(opening + part, n_columns(read(part))))
             opening = ""
     if opening:
         words = [*words[:-1], Word(words[-1].text + opening, words[-1].width)] if words else [Word(opening, 0)]

@@ -12,8 +12,9 @@ from mtkit.documents.pieces import Piece, partners_of, trimmed
 from mtkit.documents.places import NEWLINE, Source, line_of
 from mtkit.documents.reading import Options, text_part
 from mtkit.documents.skeleton import Edit, Filled, Put, Reading, Segment
-from mtkit.documents.subtitles.cues import TAG, Cue, cues_of, groups, is_webvtt, turn_mark, turns, width
+from mtkit.documents.subtitles.cues import TAG, Cue, cues_of, groups, is_webvtt, turn_mark, turns
 from mtkit.documents.subtitles.shares import MOST_PER_SECOND, Word, lines, shares, tagged_words
+from mtkit.text.characters import n_columns
 from mtkit.text.placeholders import PROSE
 
 _CODE = re.compile(rf"{TAG.pattern}|[♪♫♬♩]+|(?:^|(?<=\s))#(?=\s|$)", re.MULTILINE)
@@ -79,7 +80,7 @@ class _Box:
 
     @property
     def width(self) -> int:
-        return width("".join(part for part in self.parts if isinstance(part, str)))
+        return n_columns("".join(part for part in self.parts if isinstance(part, str)))
 
 
 def _boxes(text: str, cue: Cue, style: _Style, is_shared: bool) -> Iterator[_Box]:

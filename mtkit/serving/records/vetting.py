@@ -1,6 +1,5 @@
 """Vet a suggested correction by rule: what `mtkit data clean` would drop must not act by itself."""
 
-import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 
@@ -9,6 +8,7 @@ from mtkit.corpora.cleaning.rules import RULES, active_rules
 from mtkit.corpora.cleaning.window import Lines, Window
 from mtkit.documents.pages.html_text import TAG
 from mtkit.quality.faults import find_faults
+from mtkit.text.characters import is_control
 
 _SETTINGS = CleanConfig()
 _WORDS = {  # what the rules object to, for the user who suggests
@@ -33,7 +33,7 @@ def doubts_about(source: str, suggestion: str, src: str, tgt: str) -> list[str]:
 
 
 def _doubts(source: str, suggestion: str, src: str, tgt: str) -> Iterator[str]:
-    if control := next((c for c in suggestion if _is_control(c) and c not in source), None):
+    if control := next((c for c in suggestion if is_control(c) and c not in source), None):
         yield f"it has a control character (U+{ord(control):04X})"
     # Stricter than the rule `tags`: an attribute may hold a program.
     if Counter(tag[0] for tag in TAG.finditer(source)) != Counter(tag[0] for tag in TAG.finditer(suggestion)):
@@ -49,10 +49,3 @@ def _doubts(source: str, suggestion: str, src: str, tgt: str) -> Iterator[str]:
     is_unlikely = any(fault.kind == "length" for fault in find_faults(source, suggestion, tgt_lang=tgt))
     if is_unlikely and not any(objection.startswith(_WORDS["max_length_ratio"]) for objection in objections):
         yield _WORDS["max_length_ratio"]
-
-
-def _is_control(character: str) -> bool:
-    """Return whether a character controls how text is shown or read, without being seen."""
-    return (
-        unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp") and character not in "\n\t\u200c\u200d"
-    )

@@ -1,0 +1,77 @@
+"""What a character is to a reader: how text divides into them, how wide they are, and which ones show nothing."""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+ZERO_WIDTH_JOINER = "\u200d"
+_JOINERS = f"\u200c{ZERO_WIDTH_JOINER}"  # which Persian, Hindi and emoji need
+_LETTERS_ABOVE = "\N{THAI CHARACTER SARA AM}\N{LAO VOWEL SIGN AM}"  # vowel signs that Unicode counts as letters
+# Within the brackets of a regular expression: what shows nothing and no word needs. Controls other than white space,
+# soft hyphens, zero-width spaces, marks of direction with an end, word joiners and byte order marks.
+INVISIBLE = "\0-\x08\x0e-\x1b\x7f\xad\u200b\u202a-\u202e\u2060\u2066-\u2069\ufeff"
+_JOINED = re.compile(rf"{ZERO_WIDTH_JOINER}\W")  # the further pictures of an emoji, but no letter of Hindi
+_FLAG_LETTERS = re.compile("[\U0001f1e6-\U0001f1ff]+\\Z")
+
+
+def characters(text: str) -> Iterator[str]:
+    """Split the text into the characters that a reader sees; joined, they are the text again.
+
+    A simplification of Unicode's rule (UAX 29): marks, joiners, skin tones, tags and what follows a zero-width joiner
+    stay with the character before them; regional indicators go in pairs.
+    """
+    start, n_flags = 0, 0
+    for at in range(1, len(text)):
+        n_flags = n_flags + 1 if _is_flag_letter(text[at - 1]) else 0
+        joined = text[at - 1] == ZERO_WIDTH_JOINER and at - 1 > start
+        if joined or belongs_to_previous(text[at]) or (_is_flag_letter(text[at]) and n_flags % 2 == 1):
+            continue
+        yield text[start:at]
+        start = at
+    if text:
+        yield text[start:]
+
+
+def divides_character(text: str, index: int) -> bool:
+    """Return whether a cut before text[index] divides a character that a reader sees."""
+    if belongs_to_previous(text[index]) or text[index - 1] == ZERO_WIDTH_JOINER:
+        return True
+    if not _is_flag_letter(text[index]):
+        return False
+    before = _FLAG_LETTERS.search(text, 0, index)
+    return before is not None and len(before[0]) % 2 == 1
+
+
+def belongs_to_previous(character: str) -> bool:
+    """Return whether a reader sees this as a part of the character before it, such as an accent."""
+    if character.isascii():
+        return False
+    return (
+        unicodedata.category(character).startswith("M")  # variation selectors are marks, too
+        or character in _JOINERS
+        or character in _LETTERS_ABOVE
+        or _is_skin_tone(character)
+        or "\U000e0020" <= character <= "\U000e007f"
+    )
+
+
+def _is_flag_letter(character: str) -> bool:
+    return "\U0001f1e6" <= character <= "\U0001f1ff"
+
+
+def n_columns(text: str) -> int:
+    """Return how wide a text is in columns of a terminal: wide characters of East Asia and emoji take two."""
+    if text.isascii():
+        return len(text)
+    shown = (c for c in _JOINED.sub("", text) if unicodedata.category(c) not in ("Mn", "Me", "Cf"))
+    return sum(0 if _is_skin_tone(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in shown)
+
+
+def _is_skin_tone(character: str) -> bool:
+    return "\U0001f3fb" <= character <= "\U0001f3ff"
+
+
+def is_control(character: str) -> bool:
+    """Return whether a character controls how text is shown or read, without being seen; a line end or tab does not."""
+    hidden = unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+    return hidden and character not in "\n\t" and character not in _JOINERS
