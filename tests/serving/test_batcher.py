@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from mtkit.config.serving import QueueConfig
 from mtkit.serving.refusals import BadRequest, Busy, EndsWorkers, Fault
+from mtkit.serving.workers import batcher as batcher_module
 from mtkit.serving.workers.batcher import Batcher
 from mtkit.serving.workers.pool import WorkerDied
 from mtkit.serving.workers.work import ModelVersion, Work
@@ -201,6 +202,62 @@ def test_what_was_abandoned_before_its_turn_is_not_done():
         return pool.batches
 
     assert asyncio.run(scenario()) == [["first"], ["kept"]]
+
+
+@pytest.mark.parametrize("n_left", [0, 1])
+def test_a_batch_is_given_up_once_all_its_callers_have_left(n_left, monkeypatch):
+    monkeypatch.setattr(batcher_module, "_ABANDONED_S", 0.01)
+    ends = []
+
+    async def scenario():
+        hold = asyncio.Event()
+
+        async def answer(message):
+            try:
+                return await translated_after(hold)(message)
+            except asyncio.CancelledError:
+                ends.append("stopped")
+                raise
+
+        batcher, _ = started(answer)
+        requests = [asyncio.ensure_future(run(batcher, [text])) for text in ("a", "b")]
+        await asyncio.sleep(0.05)
+        for request in requests[n_left:]:
+            request.cancel()
+        await asyncio.wait(requests[n_left:])
+        await asyncio.sleep(0.05)
+        hold.set()
+        results = await asyncio.gather(*requests[:n_left])
+        await batcher.drain()
+        again = await run(batcher, ["c"])
+        await batcher.close()
+        return results, again
+
+    assert asyncio.run(scenario()) == ([["en-fr: a"]][:n_left], ["en-fr: c"])
+    assert ends == ["stopped"][n_left:]
+
+
+def test_a_worker_that_soon_finishes_an_abandoned_batch_is_kept():
+    async def scenario():
+        hold, ends = asyncio.Event(), []
+
+        async def answer(message):
+            try:
+                return await translated_after(hold)(message)
+            finally:
+                ends.append(hold.is_set())
+
+        batcher, _ = started(answer)
+        request = asyncio.ensure_future(run(batcher, ["a"]))
+        await asyncio.sleep(0.05)
+        request.cancel()
+        await asyncio.sleep(0.05)
+        hold.set()
+        await batcher.drain()
+        await batcher.close()
+        return ends
+
+    assert asyncio.run(scenario()) == [True]
 
 
 def test_an_item_that_ends_every_worker_fails_alone():

@@ -4,13 +4,18 @@ import asyncio
 import itertools
 import os
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tiny_server import is_running
 
+from mtkit.config.serving import QueueConfig
+from mtkit.serving.workers import batcher as batchers
 from mtkit.serving.workers import pool as pools
+from mtkit.serving.workers.batcher import Batcher
 from mtkit.serving.workers.pool import Pool, WorkerDied
+from mtkit.serving.workers.work import ModelVersion, Work
 
 BAD = {"work": None}  # which a worker answers by a fault, without any model
 SETTINGS: dict[str, Any] = {"decode": {}, "most_bytes": None}
@@ -175,6 +180,26 @@ def test_a_question_that_is_given_up_takes_its_worker_along():
         return await replaced(pool, worker) is not worker
 
     assert with_pool(scenario)
+
+
+def test_a_process_whose_callers_have_all_left_is_replaced(monkeypatch, caplog):
+    monkeypatch.setattr(batchers, "_ABANDONED_S", 0.1)
+
+    async def scenario(pool):
+        [worker] = pool.workers
+        await pool.ask(worker, BAD, 30)
+        batcher = Batcher(QueueConfig(), 60)
+        batcher.start(pool)
+        os.kill(worker.pid, signal.SIGSTOP)  # like a search without end
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await batcher.run(Work("translate", ModelVersion(Path("missing"), "1")), [["a", False]], [1])
+        new = await replaced(pool, worker)
+        await batcher.close()
+        return is_running(worker.pid), (await pool.ask(new, BAD, 30))["error"]
+
+    assert with_pool(scenario) == (False, "fault")
+    assert "nobody waits for its answer" in caplog.text
 
 
 def test_all_processes_end_with_the_pool(monkeypatch):

@@ -20,6 +20,7 @@ _MOST_DEATHS = 3  # of workers that had an item; the last of them had nothing el
 _CHARS_A_TOKEN = 4
 _FAULT = "the service failed on this text; its log says why"
 _LINGER_S = 0.01  # longest wait for a fuller batch, once a sentence waits and a worker is idle
+_ABANDONED_S = 2.0  # about what a new worker takes to load a model: to wait longer for the old one would not pay
 _MEMORY = 0.9  # weight of the past in averages
 
 
@@ -259,7 +260,14 @@ class Batcher:
             message["retired"] = [version.as_json() for version in self.retired]
         try:
             timeout_s = self._batch_timeout_s if work.kind in worker.done else self._first_timeout_s
-            answer = await self._pool.ask(worker, message, timeout_s)
+            async with asyncio.timeout(None) as limit:
+                left = asyncio.ensure_future(_limit_once_abandoned(batch, limit))
+                try:
+                    answer = await self._pool.ask(worker, message, timeout_s)
+                finally:
+                    left.cancel()
+        except TimeoutError:  # nobody waits for the results
+            return
         except WorkerDied as error:
             self._put_back(work, batch, error)
             return
@@ -322,6 +330,12 @@ class Batcher:
         for task in self._running:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
+
+
+async def _limit_once_abandoned(batch: Sequence[_Item], limit: asyncio.Timeout) -> None:
+    """Wait until all callers of a batch have left; then give its worker a last moment to finish."""
+    await asyncio.wait([item.result for item in batch])
+    limit.reschedule(asyncio.get_running_loop().time() + _ABANDONED_S)
 
 
 def _fail(items: Sequence[_Item], refusal: Refusal) -> None:

@@ -141,8 +141,11 @@ class Pool:
         worker.is_busy = True
         try:
             answer = await worker.ask(message, timeout_s)
-        except BaseException as error:  # also when we are cancelled: its answer would be taken for the next one's
+        except WorkerDied as error:
             self._lose(worker, error)
+            raise
+        except BaseException:  # we are cancelled: its answer would be taken for that of the next question
+            self._lose(worker, WorkerDied(f"worker {worker.pid} was stopped: nobody waits for its answer any more"))
             raise
         if worker.has_ended:  # since its answer; `_watch` took it for busy
             self._lose(worker, WorkerDied(f"worker {worker.pid} ended ({await worker.ended()})"))
