@@ -11,10 +11,10 @@ from typing import Self
 import numpy as np
 
 from mtkit.data.sides import Side
-from mtkit.documents.pages.html_text import TAG
 from mtkit.quality.language import INTRUDERS, Floats, Identifier, known_code, softmax
 from mtkit.serving.models import ServedModels
 from mtkit.text.addresses import without_addresses
+from mtkit.text.inline_tags import without_tags
 from mtkit.text.words import words_of
 
 # scripts/bench/detection.py chose these on one half of its text: of two or three words, some 2 % of those in a
@@ -61,7 +61,7 @@ class Detector:
 
     def detect(self, text: str) -> Detection:
         """Return the language of a text, whose tags and addresses are not looked at."""
-        text = without_addresses(TAG.sub(" ", text[:_MOST_CHARS]))
+        text = without_addresses(without_tags(text[:_MOST_CHARS]))
         if not any(map(str.isalpha, text)):
             return Detection(None, 0.0, ())
         scores, sizes = self._identifier.scores([text])

@@ -18,6 +18,7 @@ from mtkit.quality.faults import find_loop, is_copy, lost_urls
 from mtkit.quality.language import foreign_lines
 from mtkit.quality.numbers import lost_numbers
 from mtkit.text.addresses import without_addresses
+from mtkit.text.inline_tags import tag_names
 from mtkit.text.placeholders import PLACEHOLDER_IN_LINE
 from mtkit.text.scripts import DIGIT, LETTER, SPACE, scripts_of
 from mtkit.text.words import words_of
@@ -29,7 +30,6 @@ _FEW_LETTERS = 3  # below it, shares of letters say nothing
 _SHORT_TERM = 2.0  # see max_length_ratio
 _ADDRESS = re.compile(r"://|www\.|@|/|\\|\.[a-z]{2,}", re.IGNORECASE)
 _TELEPHONE = re.compile(r"\(?\d[\d\s().,:/-]{3,22}\d")
-_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9:_-]{0,30})(?:\s[^<>]{0,500})?/?>")
 _MOST_SHOWN = 60  # characters of a value
 _MAYBE_COPIED = 0.5  # share of the target's words, below which it cannot be a copy
 _LONGEST_PERIOD = 40  # tokens
@@ -190,7 +190,7 @@ def tags(window: Window, cfg: CleanConfig) -> Verdicts:
     """Drop pairs with different markup, whatever its attributes."""
 
     def tags_of(text: str, other: str) -> Counter[str]:
-        return Counter(f"<{match[1]}{match[2].lower()}>" for match in _TAG.finditer(text))
+        return Counter(tag_names(text))
 
     return _differing(window, "<", tags_of)
 

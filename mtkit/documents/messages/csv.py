@@ -17,12 +17,12 @@ from mtkit.errors import DataError
 from mtkit.languages import are_one_language
 from mtkit.pair_files.tables import Dialect, Row, dialect_of, fit_of, rows, sample_of
 from mtkit.pair_files.units import language_of_column
+from mtkit.text.inline_tags import without_tags
 from mtkit.text.placeholders import PLACEHOLDER, STRINGS
 from mtkit.text.words import UNSPACED
 
 _LOOKED_AT = 1000  # rows, to see which columns hold text
 _FORMULA = "=+-@\t\r"  # at the beginning of a cell: https://owasp.org/www-community/attacks/CSV_Injection
-_TAG = re.compile(r"<[^<>]{1,1000}>")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _OF_CODE = re.compile(r"[_/\\@\d]")
 _WITHOUT_SPACES = re.compile(rf"[{UNSPACED}]{{4}}")  # in scripts that have none
@@ -212,7 +212,7 @@ def _is_text(cells: Sequence[str]) -> bool:
 
 
 def _is_prose(cell: str) -> bool:
-    text = PLACEHOLDER.sub(" ", _TAG.sub(" ", cell[:_MOST_CHARACTERS]))
+    text = PLACEHOLDER.sub(" ", without_tags(cell[:_MOST_CHARACTERS]))
     if _WITHOUT_SPACES.search(text):
         return True
     words = text.split()

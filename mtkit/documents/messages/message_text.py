@@ -10,6 +10,7 @@ from mtkit.documents.messages import icu
 from mtkit.documents.messages.access_keys import with_key, without_key
 from mtkit.documents.pages import html_text
 from mtkit.documents.pieces import Piece, trimmed
+from mtkit.text.inline_tags import NUMBERED_TAG
 from mtkit.text.placeholders import PLACEHOLDER
 from mtkit.text.sentences import FINAL
 
@@ -22,7 +23,6 @@ _BLOCKS = re.compile(  # of HTML, which end a sentence
     r"(?:</?(?:p|div|li|ul|ol|h[1-6]|table|tr|td|th|dl|dt|dd|blockquote|section|hr|br)\b[^<>]{0,1000}>\s*)++",
     re.IGNORECASE,
 )
-_NUMBERED_TAG = re.compile(r"<(?P<close>/?)(?P<number>\d{1,2})\s?(?P<single>/?)>")  # of React libraries
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def _pieces_between(text: str, first: int, last: int) -> Iterator[Piece]:
 
 def _numbered_tags(text: str, first: int, last: int) -> Iterator[Piece]:
     at = first
-    for tag in _NUMBERED_TAG.finditer(text, first, last):
+    for tag in NUMBERED_TAG.finditer(text, first, last):
         kind: Kind = "single" if tag["single"] else "close" if tag["close"] else "open"
         yield from breaks(text, at, tag.start())
         yield Piece(*tag.span(), Code(tag[0], kind, tag["number"]))

@@ -3,11 +3,11 @@
 import html
 import re
 
+from mtkit.text.inline_tags import without_tags
 from mtkit.text.placeholders import PLACEHOLDER
 
 _LETTER = re.compile(r"[^\W\d_]")
 _MAYBE_KEPT = re.compile(r"[{%$@<&]|://")
-_TAG = re.compile(r"</?\w[^<>]{0,1000}>")
 _STRFTIME = re.compile(r"%[-_^0#]?[A-Za-z]")
 _DATE_LETTERS = re.compile(
     r"([yYMdDEeHhkKmsSaAzZXxGQLqcwWu])\1*|Do|LTS?|(?:y{2,4}|Y{2,4}|M{2,4}|dd|DD|HH|hh|mm|ss|S{1,3})+"
@@ -53,7 +53,7 @@ def is_language(text: str, key: str = "") -> bool:
         return False
     whole = text.strip()
     if _MAYBE_KEPT.search(text):
-        text = html.unescape(_TAG.sub(" ", _STRFTIME.sub("", PLACEHOLDER.sub("", text))))
+        text = html.unescape(without_tags(_STRFTIME.sub("", PLACEHOLDER.sub("", text))))
     core = text.strip(_EDGES)
     if not _LETTER.search(core) or _CODE.fullmatch(whole) or _is_date_format(core):
         return False

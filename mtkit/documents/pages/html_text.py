@@ -6,14 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from mtkit.documents.inline import Code, Inline, Part, inline_of
 from mtkit.documents.pieces import Piece
+from mtkit.text.inline_tags import TAG
 
-_MOST = 200  # quoted attributes and pieces between them, in a tag: so that hostile lines take no quadratic time
-TAG = re.compile(
-    r"<!--"
-    r"|<(?:!(?!--)|\?)[^<>]{0,2000}+>"
-    r"|<(?P<close>/?)(?P<name>[a-zA-Z][^\s/<>]{0,99}+)"
-    rf"""(?P<rest>(?:"[^"]*+"|'[^']*+'|[^'"<>]++){{0,{_MOST}}}+)>""",
-)
 _COMMENT_END = re.compile("--!?>")
 VOID = frozenset(["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"])
 KEPT = frozenset(["code", "kbd", "math", "samp", "script", "style", "svg", "var"])  # what is inside is not language

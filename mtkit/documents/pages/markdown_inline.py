@@ -18,6 +18,7 @@ from markdown_it.rules_inline.state_inline import Delimiter
 from mtkit.documents.inline import Code, Interval, Kind
 from mtkit.documents.pages import html_text
 from mtkit.documents.pieces import Piece
+from mtkit.text.inline_tags import TAG
 
 _MOST_LEVELS = 20  # of brackets within each other that are tried as links; the time grows with it
 _FOOTNOTE = r"\[\^[^\s\[\]]{1,99}\](?!\()"
@@ -206,7 +207,7 @@ def _note_delimiters(state: _State, start: int) -> None:
 
 def _note_tag(state: _State, start: int) -> None:
     _note_single(state, start)
-    found = html_text.TAG.match(state.src, start)
+    found = TAG.match(state.src, start)
     if found is not None and found.end() == state.pos:
         state.tags.append((*found.span(), found))
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from mtkit.config.cleaning import CleanConfig
 from mtkit.corpora.cleaning.rules import RULES, active_rules
 from mtkit.corpora.cleaning.window import Lines, Window
-from mtkit.documents.pages.html_text import TAG
 from mtkit.quality.faults import find_faults
 from mtkit.text.characters import is_control
+from mtkit.text.inline_tags import NUMBERED_TAG, TAG
 
 _SETTINGS = CleanConfig()
 _WORDS = {  # what the rules object to, for the user who suggests
@@ -32,11 +32,15 @@ def doubts_about(source: str, suggestion: str, src: str, tgt: str) -> list[str]:
     return list(_doubts(source, suggestion, src, tgt))
 
 
+def _tags_of(text: str) -> Counter[str]:
+    return Counter(tag[0] for pattern in (TAG, NUMBERED_TAG) for tag in pattern.finditer(text))
+
+
 def _doubts(source: str, suggestion: str, src: str, tgt: str) -> Iterator[str]:
     if control := next((c for c in suggestion if is_control(c) and c not in source), None):
         yield f"it has a control character (U+{ord(control):04X})"
     # Stricter than the rule `tags`: an attribute may hold a program.
-    if Counter(tag[0] for tag in TAG.finditer(source)) != Counter(tag[0] for tag in TAG.finditer(suggestion)):
+    if _tags_of(source) != _tags_of(suggestion):
         yield "its tags are others"
     # Of a text of several lines each rule sees one, as in a corpus.
     window = Window(Lines([" ".join(source.split())], src), Lines([" ".join(suggestion.split())], tgt), [1])
