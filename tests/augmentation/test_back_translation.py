@@ -53,7 +53,7 @@ class ShiftingEngine:
 @pytest.fixture
 def engine(spm, monkeypatch) -> ShiftingEngine:
     engine = ShiftingEngine(Tokenizer.load(spm))
-    monkeypatch.setattr("mtkit.translation.translator.choose_engine", lambda *_: engine)
+    monkeypatch.setattr("mtkit.translation.translator.choose_engine", lambda *_, **__: engine)
     return engine
 
 

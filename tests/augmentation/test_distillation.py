@@ -97,7 +97,7 @@ def teacher(tmp_path, make_config) -> Path:
 @pytest.fixture
 def engine(teacher, monkeypatch) -> DictionaryEngine:
     engine = DictionaryEngine((Tokenizer.load(teacher / "src.spm"), Tokenizer.load(teacher / "tgt.spm")))
-    monkeypatch.setattr("mtkit.translation.translator.choose_engine", lambda *_: engine)
+    monkeypatch.setattr("mtkit.translation.translator.choose_engine", lambda *_, **__: engine)
     return engine
 
 
