@@ -1,12 +1,12 @@
 """Text with inline codes: markup that stays as it is while the text around it is translated."""
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
+from mtkit.text.brackets import nested_ends_of
 from mtkit.text.sentences import sentence_spans
 
 _LINE = re.compile(r"[^\n]+")
@@ -89,7 +89,9 @@ def inline_of(parts: Iterable[Part], source: str | None = None) -> Inline:
     Codes that enclose each other crosswise, and those without a partner, count as single ones.
     """
     parts = tuple(parts)
-    partners = _partners(parts)
+    brackets = (("", "") if isinstance(part, str) else (part.kind, part.name) for part in parts)
+    ends = nested_ends_of(brackets, _MOST_LEVELS)
+    partners = {*ends, *ends.values()}
     text, levels = "", [_Open(Code("", "single"), 0)]
     for index, part in enumerate(parts):
         if isinstance(part, str):
@@ -105,28 +107,6 @@ def inline_of(parts: Iterable[Part], source: str | None = None) -> Inline:
     if source is None:
         source = "".join(part if isinstance(part, str) else part.markup for part in parts)
     return Inline(source, text, tuple(levels[0].inside))
-
-
-def _partners(parts: Sequence[Part]) -> set[int]:
-    """Return the indices of the codes that have a partner: the last opening one of the name that is still open."""
-    found: set[int] = set()
-    waiting: list[tuple[int, str]] = []
-    n_waiting = Counter[str]()  # by name, so that a closing code without a partner costs nothing
-    for index, part in enumerate(parts):
-        if isinstance(part, str) or part.kind == "single":
-            continue
-        if part.kind == "open":
-            if len(waiting) < _MOST_LEVELS:
-                waiting.append((index, part.name))
-                n_waiting[part.name] += 1
-            continue
-        while n_waiting[part.name]:  # those opened after the partner would cross
-            opened, name = waiting.pop()
-            n_waiting[name] -= 1
-            if name == part.name:
-                found |= {opened, index}
-                break
-    return found
 
 
 def cut(text: str) -> list[Interval]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from mtkit.documents.inline import Code, inline_of
 from mtkit.documents.skeleton import Segment
+from mtkit.text.brackets import ends_of
 
 _SPACES = " \t\r\n\f"
 
@@ -73,15 +74,5 @@ def _is_left_out(text: str, piece: Piece, has_partner: bool) -> bool:
 
 def partners_of(pieces: Sequence[Piece]) -> dict[int, int]:
     """Return the index of the code that closes, or opens, the one at each index."""
-    partners: dict[int, int] = {}
-    waiting: dict[str, list[int]] = {}
-    for index, piece in enumerate(pieces):
-        if piece.code is None or piece.code.kind == "single":
-            continue
-        of_name = waiting.setdefault(piece.code.name, [])
-        if piece.code.kind == "open":
-            of_name.append(index)
-        elif of_name:
-            opening = of_name.pop()
-            partners |= {opening: index, index: opening}
-    return partners
+    ends = ends_of((piece.code.kind, piece.code.name) if piece.code else ("", "") for piece in pieces)
+    return ends | {end: start for start, end in ends.items()}

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from mtkit.documents.inline import Code, Inline, Part, inline_of
 from mtkit.documents.pieces import Piece
+from mtkit.text import brackets
 from mtkit.text.inline_tags import TAG
 
 _COMMENT_END = re.compile("--!?>")
@@ -83,14 +84,5 @@ def tags(line: str) -> Iterator[FoundTag]:
 
 def ends_of(tags: Sequence[FoundTag]) -> dict[int, int]:
     """Return the index of the closing tag of each opening one."""
-    ends: dict[int, int] = {}
-    waiting: dict[str, list[int]] = {}
-    for index, (_, _, tag) in enumerate(tags):
-        if tag is None:
-            continue
-        names = waiting.setdefault(tag["name"].lower(), [])
-        if not tag["close"]:
-            names.append(index)
-        elif names:
-            ends[names.pop()] = index
-    return ends
+    kinds = ((("close" if tag["close"] else "open"), tag["name"].lower()) if tag else ("", "") for _, _, tag in tags)
+    return brackets.ends_of(kinds)
