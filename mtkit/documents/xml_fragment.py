@@ -9,7 +9,7 @@ from mtkit.documents.document import Document
 from mtkit.documents.inline import Code, Kind
 from mtkit.documents.pieces import Markup, Piece, segment_of
 from mtkit.documents.places import line_of
-from mtkit.documents.reading import text_part
+from mtkit.documents.reading import parsed_part
 from mtkit.documents.skeleton import Reading
 from mtkit.markup.xml_parser import check
 from mtkit.markup.xml_tokens import Token, ends_of, escape, tokens, unescape
@@ -36,26 +36,26 @@ class XmlRules:
 
 def read_xml(text: str, rules: XmlRules) -> Document:
     """Read a whole document or a fragment, with or without an element around it. Raises DataError if it is no XML."""
-    _check(text)
 
-    def read(text: str) -> Reading:
-        found = list(tokens(text))
+    def read(found: Sequence[Token]) -> Reading:
         place = line_of(text)
         segments = (segment_of(text, run, _MARKUP, place) for run in _runs(found, rules))
         return Reading(text, [segment for segment in segments if segment is not None])
 
-    return Document([text_part(text.encode("utf-8"), read, _structure)], placeholders=PROSE)
+    part = parsed_part(text.encode("utf-8"), _tokens, read, _structure)
+    _ = part.parsed  # so that what is wrong is said now
+    return Document([part], placeholders=PROSE)
 
 
-def _check(text: str) -> None:
-    """Raise DataError if a text is no XML. A declaration or DOCTYPE can only begin a whole document."""
+def _tokens(text: str) -> Sequence[Token]:
+    """Return the tokens of a text. A declaration or DOCTYPE can only begin a whole document."""
     check(text, is_fragment=not text.lstrip().startswith(("<?xml ", "<!DOCTYPE")))
+    return list(tokens(text))
 
 
-def _structure(text: str) -> object:
+def _structure(found: Sequence[Token]) -> object:
     """Return what no translation may change: all that is not text, whatever its order."""
-    _check(text)
-    return Counter(token.markup for token in tokens(text) if token.kind != "text")
+    return Counter(token.markup for token in found if token.kind != "text")
 
 
 def _parse(raw: str) -> str:

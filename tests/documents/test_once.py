@@ -1,6 +1,7 @@
 """A document is parsed once, and each of its segments is cut into sentences once, from reading to writing."""
 
 from collections import Counter
+from importlib import import_module
 
 import pytest
 from tiny_archives import OFFICE, W, types, zipped
@@ -19,6 +20,10 @@ DOCX = zipped(
         "word/document.xml": f'<w:document xmlns:w="{W}"><w:body>{STORY}</w:body></w:document>',
     }
 )
+
+XLIFF = b"""<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2"><file source-language="en"
+target-language="fr" datatype="plaintext" original="a"><body><trans-unit id="1"><source>a word</source>
+</trans-unit></body></file></xliff>"""
 
 
 @pytest.fixture
@@ -68,3 +73,27 @@ def test_each_member_of_an_office_document_is_parsed_once_and_its_translation_on
         stories = {text: n for text, n in of_texts.items() if "<w:document" in text}
         assert sorted("SLEEPS" in text for text in stories) == [False, True], "the source and its translation"
         assert set(stories.values()) == {1}
+
+
+@pytest.mark.parametrize(
+    ("format_name", "raw", "parser"),
+    [
+        ("html", b"<p>a word</p>", "pages.html._runs"),
+        ("markdown", b"# A word\n", "pages.markdown.blocks_of"),
+        ("po", b'msgid "a word"\nmsgstr ""\n', "messages.po.entries_of"),
+        ("xliff", XLIFF, "messages.xliff._units"),
+        ("json", b'{"a": "a word"}', "messages.json.scan"),
+        ("subtitles", b"00:00:01,000 --> 00:00:03,000\na word\n", "subtitles.subtitles.cues_of"),
+    ],
+)
+def test_a_document_is_parsed_once_and_its_translation_once(monkeypatch, format_name, raw, parser):
+    module, _, name = f"mtkit.documents.{parser}".rpartition(".")
+    real, counted = getattr(import_module(module), name), Counter[str]()
+
+    def counting(text, *others):
+        counted[text] += 1
+        return real(text, *others)
+
+    monkeypatch.setattr(f"{module}.{name}", counting)
+    assert b"A WORD" in translated(raw, format_name, loud).raw
+    assert list(counted.values()) == [1, 1]

@@ -8,10 +8,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from mtkit.documents.document import Document
 from mtkit.documents.messages.message_text import Message, message_of, refuse_branches
-from mtkit.documents.reading import Options, text_part
+from mtkit.documents.reading import Options, parsed_part
 from mtkit.documents.skeleton import Edit, Filled, Reading, Segment
 from mtkit.pair_files.po import FUZZY, Entry, Field, charset_of, entries_of, header_fields
 from mtkit.text.characters import n_columns
@@ -29,20 +30,13 @@ _CREDITS = frozenset(["translator-credits", "translator_credits", "Your names", 
 def read(raw: bytes, options: Options) -> Document:
     """Read a PO file. Its encoding is the one that its header names, or UTF-8."""
     encoding = charset_of(raw)
-    part = text_part(
-        raw,
-        lambda text: _Po(text, encoding or "utf-8").reading(),
-        declared=lambda _: encoding,
-        structure=lambda text: _structure(text, encoding or "utf-8"),
-        is_markup=False,
-    )
-    header = next((entry for entry in entries_of(part.text, encoding or "utf-8") if entry.is_header), None)
-    return Document([part], placeholders=STRINGS, remarks=list(_remarks(header, options)))
+    parse = partial(_Po, encoding=encoding or "utf-8")
+    part = parsed_part(raw, parse, _Po.reading, _Po.structure, declared=lambda _: encoding, is_markup=False)
+    return Document([part], placeholders=STRINGS, remarks=list(_remarks(part.parsed.header, options)))
 
 
-def _remarks(header: Entry | None, options: Options) -> Iterator[str]:
-    fields = header_fields(header.forms[0].text) if header else {}
-    if not fields.get("language"):
+def _remarks(header: Mapping[str, str], options: Options) -> Iterator[str]:
+    if not header.get("language"):
         language = f" (Language: {options.tgt_lang})" if options.tgt_lang else ""
         yield f"its header names no language, and stays as it is; complete it{language}, such as by msginit"
 
@@ -64,8 +58,8 @@ class _Po:
         self._entries = list(entries_of(text, encoding))
         self._newline = "\r\n" if "\r\n" in text else "\n"
         self._is_wrapped = is_wrapped(text)
-        header = next((entry.forms[0].text for entry in self._entries if entry.is_header), "")
-        n_forms = _N_FORMS.search(header_fields(header).get("plural-forms", ""))
+        self.header = header_fields(next((entry.forms[0].text for entry in self._entries if entry.is_header), ""))
+        n_forms = _N_FORMS.search(self.header.get("plural-forms", ""))
         self._n_forms = int(n_forms[1]) if n_forms else None
         self._segments: list[Segment] = []
         self._of_entries: list[tuple[Entry, list[int], list[Edit]]] = []  # segments by index; what goes with them
@@ -76,6 +70,13 @@ class _Po:
             if not entry.is_header and entry.fields["msgid"].text not in _CREDITS:
                 self._read_entry(entry)
         return Reading(self._text, self._segments, also=self._also)
+
+    def structure(self) -> object:
+        """Return what no translation may change: all but translations, marks and previous messages.
+
+        Also how many translations lack the line breaks at the ends or the placeholders of their message.
+        """
+        return [_structure_of(entry) for entry in self._entries]
 
     def _read_entry(self, entry: Entry) -> None:
         indices, copies = [], []
@@ -172,14 +173,6 @@ def _unmarked(entry: Entry, text: str) -> list[Edit]:
 def _without_previous(entry: Entry) -> list[Edit]:
     """Return the edits that remove the message that its old translation was of."""
     return [Edit(comment.start, comment.end, "") for comment in entry.comments if comment.text.startswith("#|")]
-
-
-def _structure(text: str, encoding: str) -> object:
-    """Return what no translation may change: all but translations, marks and previous messages.
-
-    Also how many translations lack the line breaks at the ends or the placeholders of their message.
-    """
-    return [_structure_of(entry) for entry in entries_of(text, encoding)]
 
 
 def _structure_of(entry: Entry) -> object:

@@ -13,7 +13,7 @@ from mtkit.documents.document import Document
 from mtkit.documents.messages.message_text import refuse_branches
 from mtkit.documents.messages.xliff_text import SourceText, source_text
 from mtkit.documents.places import line_of
-from mtkit.documents.reading import Options, text_part
+from mtkit.documents.reading import Options, parsed_part
 from mtkit.documents.skeleton import Edit, Filled, Reading, Segment, apply
 from mtkit.markup.xml_tokens import Token, declared_encoding, ends_of, tokens
 from mtkit.pair_files.xliff import XliffUnit, xliff_units
@@ -27,17 +27,17 @@ Group = Callable[[Mapping[int, Filled]], list[Edit]]
 
 def read(raw: bytes, options: Options) -> Document:
     """Read an XLIFF file. Its encoding is that of a byte order mark, the one that it declares, or UTF-8."""
-    part = text_part(raw, lambda text: _Xliff(text).reading(), _structure, declared=declared_encoding)
-    return Document([part], placeholders=STRINGS, remarks=list(_remarks(part.text, options)))
+    part = parsed_part(raw, _Xliff, _Xliff.reading, _Xliff.structure, declared=declared_encoding)
+    return Document([part], placeholders=STRINGS, remarks=list(_remarks(part.parsed, options)))
 
 
-def _remarks(text: str, options: Options) -> Iterator[str]:
-    for token in tokens(text):
+def _remarks(found: "_Xliff", options: Options) -> Iterator[str]:
+    for token in found.tokens:
         if token.local_name in ("xliff", "file") and (
             "trgLang" in token.attributes or "target-language" in token.attributes
         ):
             return
-    attribute = "trgLang" if '"urn:oasis:names:tc:xliff:document:2' in text else "target-language"
+    attribute = "trgLang" if '"urn:oasis:names:tc:xliff:document:2' in found.text else "target-language"
     yield f'names no target language, and stays so; add {attribute}="{options.tgt_lang or "..."}"'
 
 
@@ -74,24 +74,44 @@ class _Xliff:
     """The units of a file that need a translation."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
+        """Raises DataError if the text is not an XLIFF file."""
+        self.text = text
+        self._units = list(_units(text))
+        self.tokens = list(tokens(text))
         self._place = line_of(text)
         self._segments: list[Segment] = []
         self._groups: list[tuple[Sequence[int], Group]] = []  # segments of one target, and the edits that write it
 
     def reading(self) -> Reading:
         """Return the segments of the file."""
-        for unit in _units(self._text):
+        for unit in self._units:
             marks = _marks(unit, unit.segmented)
             if unit.scanned.is_approved:
                 continue
             if marks and not unit.is_segment:
                 self._read_marks(unit, marks)
             elif unit.is_open:
-                found = source_text(self._text, unit.inside(unit.source))
+                found = source_text(self.text, unit.inside(unit.source))
                 if found:
                     self._add(found, unit.tokens[unit.source[0]], self._put(unit, found))
-        return Reading(self._text, self._segments, also=self._also)
+        return Reading(self.text, self._segments, also=self._also)
+
+    def structure(self) -> object:
+        """Return what no translation may change: all but targets and states.
+
+        Also how many targets have other inline elements than their sources.
+        """
+        kept: list[str] = []
+        depth = 0
+        for token in self.tokens:
+            is_target = token.local_name == "target"
+            if token.kind == "open" and (is_target or depth):
+                depth += 1
+            if not depth and not (is_target and token.kind == "empty"):
+                kept.append(_without_states(token) if token.local_name == "segment" else token.markup.strip())
+            if token.kind == "close" and depth:
+                depth -= 1
+        return [each for each in kept if each], sum(map(_has_faults, self._units))
 
     def _add(self, found: SourceText, where: Token, put: Callable[[Filled], list[Edit]]) -> int:
         refuse = refuse_branches(found.inline.text)
@@ -139,7 +159,7 @@ class _Xliff:
         found: dict[int, tuple[tuple[int, int], SourceText]] = {}
         first = len(self._segments)
         for name, interval in marks.items():
-            text = source_text(self._text, unit.inside(interval))
+            text = source_text(self.text, unit.inside(interval))
             if text is None:
                 continue
             if is_whole:
@@ -177,7 +197,7 @@ class _Xliff:
                     first, last = unit.tokens[interval[0]].end, unit.tokens[interval[1]].start
                     edits.append(Edit(first - start, last - start, text.content(translations[index].text)))
             is_doubtful = len(edits) < len(found) or any(translations[index].is_doubtful for index in found)
-            return self._write(unit, apply(self._text[start:end], edits), is_doubtful)
+            return self._write(unit, apply(self.text[start:end], edits), is_doubtful)
 
         return put
 
@@ -260,25 +280,6 @@ def _marks(unit: _Unit, interval: tuple[int, int] | None) -> dict[str, tuple[int
         for token, start, end in found
         if token.local_name == "mrk" and token.get("mtype") == "seg"
     }
-
-
-def _structure(text: str) -> object:
-    """Return what no translation may change: all but targets and states.
-
-    Also how many targets have other inline elements than their sources.
-    """
-    n_faults = sum(map(_has_faults, _units(text)))
-    kept: list[str] = []
-    depth = 0
-    for token in tokens(text):
-        is_target = token.local_name == "target"
-        if token.kind == "open" and (is_target or depth):
-            depth += 1
-        if not depth and not (is_target and token.kind == "empty"):
-            kept.append(_without_states(token) if token.local_name == "segment" else token.markup.strip())
-        if token.kind == "close" and depth:
-            depth -= 1
-    return [each for each in kept if each], n_faults
 
 
 def _without_states(token: Token) -> str:

@@ -41,6 +41,7 @@ class Cue:
 class Cues:
     """The cues of a file, and what stands between their texts."""
 
+    text: str  # of the file
     cues: Sequence[Cue]
     headers: Sequence[str]  # the lines of numbers and timings, and all that is no text of cues
 
@@ -97,7 +98,7 @@ def _divided(text: str, lines: Sequence[Interval], timings: dict[int, re.Match[s
             blank = len(raw) - len(raw.lstrip())
             shown.append((start + blank, start + len(raw.rstrip())))
     _close(cues, shown, timing, None)
-    return Cues(cues, [header for header in headers if header.strip()])
+    return Cues(text, cues, [header for header in headers if header.strip()])
 
 
 def _close(

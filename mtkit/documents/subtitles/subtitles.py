@@ -10,9 +10,9 @@ from mtkit.documents.document import Document
 from mtkit.documents.inline import Code, Kind, Part, inline_of
 from mtkit.documents.pieces import Piece, partners_of, trimmed
 from mtkit.documents.places import NEWLINE, Source, line_of
-from mtkit.documents.reading import Options, text_part
+from mtkit.documents.reading import Options, parsed_part
 from mtkit.documents.skeleton import Edit, Filled, Put, Reading, Segment
-from mtkit.documents.subtitles.cues import TAG, Cue, cues_of, groups, is_webvtt, turn_mark, turns
+from mtkit.documents.subtitles.cues import TAG, Cue, Cues, cues_of, groups, is_webvtt, turn_mark, turns
 from mtkit.documents.subtitles.shares import MOST_PER_SECOND, Word, lines, shares, tagged_words
 from mtkit.text.characters import n_columns
 from mtkit.text.placeholders import PROSE
@@ -28,21 +28,20 @@ Interval = tuple[int, int]
 
 def read(raw: bytes, options: Options) -> Document:
     """Read subtitles: WebVTT if they begin with that word, else SubRip."""
-    return Document([text_part(raw, _read, _structure, is_markup=False)], placeholders=PROSE)
+    return Document([parsed_part(raw, cues_of, _read, _structure, is_markup=False)], placeholders=PROSE)
 
 
-def _structure(text: str) -> object:
+def _structure(found: Cues) -> object:
     """Return numbers, timings and all else that is no text of cues, and the tags without partners, counted."""
-    found = cues_of(text)
-    tags = (tag for cue in found.cues for line in cue.lines for tag in TAG.finditer(text, *line))
+    tags = (tag for cue in found.cues for line in cue.lines for tag in TAG.finditer(found.text, *line))
     return found.headers, len(found.cues), Counter(tag[0] for tag in tags if not tag["name"] or tag["name"] == "v")
 
 
-def _read(text: str) -> Reading:
-    place = line_of(text)
+def _read(found: Cues) -> Reading:
+    text, place = found.text, line_of(found.text)
     style = _Style.of(text)
     segments = []
-    for group in groups(text, cues_of(text).cues):
+    for group in groups(text, found.cues):
         boxes = [box for cue in group for box in _boxes(text, cue, style, len(group) > 1)]
         boxes = [_without_dots(box, box is boxes[0], box is boxes[-1]) for box in boxes] if len(group) > 1 else boxes
         for shared in [boxes] if len(group) > 1 else [[box] for box in boxes]:
