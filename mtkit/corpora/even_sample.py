@@ -1,11 +1,11 @@
 """Draw an evenly spaced sample of a stream of unknown length, and give the interval of a share measured on it."""
 
-import math
 from collections.abc import Sequence
 from typing import Generic, NamedTuple, TypeVar
 
+from mtkit.evaluation.metrics.classification import wilson_interval
+
 _T = TypeVar("_T")
-_Z = 1.959964  # of a 95 % interval
 
 
 class EvenSample(Generic[_T]):
@@ -52,13 +52,4 @@ def sampled_share(counts: Sequence[int], sizes: Sequence[int]) -> Share:
     blocks = len(sizes)
     variance = between * blocks / max(1, blocks - 1) / max(1, of) ** 2
     effective = min(float(of), p * (1 - p) / variance) if variance else float(of)
-    return Share(n, of, *wilson(p, effective))
-
-
-def wilson(p: float, n: float) -> tuple[float, float]:
-    """Return the 95 % interval of a share seen in n independent draws (Wilson 1927)."""
-    if n <= 0:
-        return 0.0, 1.0
-    middle = (p + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
-    half = _Z / (1 + _Z**2 / n) * math.sqrt(p * (1 - p) / n + _Z**2 / (4 * n * n))
-    return max(0.0, middle - half), min(1.0, middle + half)
+    return Share(n, of, *wilson_interval(p, effective))

@@ -9,9 +9,10 @@ from fuzz.test_pages import HOSTILE, assert_harmless
 
 from mtkit.corpora import report as reporting
 from mtkit.corpora.distinct import DistinctCount, hashes_of
-from mtkit.corpora.even_sample import EvenSample, sampled_share, wilson
+from mtkit.corpora.even_sample import EvenSample, sampled_share
 from mtkit.corpora.report import report_corpus
 from mtkit.corpora.report_words import as_json, is_unusual, text_table, write_report_page
+from mtkit.evaluation.metrics.classification import wilson_interval
 from mtkit.pair_files.pairs import Pair
 
 ENGLISH = [
@@ -166,8 +167,10 @@ def test_an_even_sample_is_every_nth_item():
 
 
 def test_the_interval_is_wilsons_and_wider_where_neighbours_are_alike():
-    assert wilson(0.1, 100) == pytest.approx((0.0552, 0.1744), abs=1e-4)  # R: prop.test(10, 100, correct = FALSE)
-    assert wilson(0.0, 0.0) == (0.0, 1.0)
+    assert wilson_interval(0.1, 100) == pytest.approx(
+        (0.0552, 0.1744), abs=1e-4
+    )  # R: prop.test(10, 100, correct = FALSE)
+    assert wilson_interval(0.0, 0.0) == (0.0, 1.0)
     spread = sampled_share([1] * 64, [16] * 64)
     clustered = sampled_share([16] * 4 + [0] * 60, [16] * 64)
     assert spread.value == clustered.value == 1 / 16

@@ -105,10 +105,17 @@ def wilson(n_right: int, n: int) -> Share:
     """Return the share n_right / n with its 95 % interval (Wilson 1927), which is fair near 0 and 1, too."""
     if not n:
         return Share(math.nan, math.nan, math.nan)
-    share, z2 = n_right / n, _Z * _Z
+    return Share(n_right / n, *wilson_interval(n_right / n, n))
+
+
+def wilson_interval(share: float, n: float) -> tuple[float, float]:
+    """Return the 95 % interval of a share seen in n independent draws (Wilson 1927); n need not be whole."""
+    if n <= 0:
+        return 0.0, 1.0
+    z2 = _Z * _Z
     middle = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = _Z / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
-    return Share(share, max(0.0, middle - half), min(1.0, middle + half))
+    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def scores_with_intervals(counts: Confusion) -> list[MetricScore]:
