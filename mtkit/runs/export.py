@@ -21,7 +21,7 @@ from mtkit.interop.parity import DEFAULT_TOLERANCES, ComparedText, n_translated
 from mtkit.interop.support import export_problems
 from mtkit.model import ops
 from mtkit.training.preparation.parallel_text import translation_validators
-from mtkit.training.preparation.prepare import Prepared
+from mtkit.training.preparation.prepared import Prepared
 
 _INT8_COST = 0.5  # of a validation: int8 takes less than half of the time, and there is no loss to compute
 _LINES = 200  # of all dev sets, to compare both engines on

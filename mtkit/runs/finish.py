@@ -17,7 +17,7 @@ from mtkit.files import MAKE_ROOM
 from mtkit.model.network import Network
 from mtkit.runs.curves import plot_curves
 from mtkit.runs.report import refresh_report
-from mtkit.training.preparation.prepare import Prepared
+from mtkit.training.preparation.prepared import Prepared
 from mtkit.training.update.schedule import limits_reached
 from mtkit.training.update.state import TrainState
 from mtkit.training.validation.validator import DevScores, plainly_better, quality, scored

@@ -20,7 +20,8 @@ from mtkit.runs.folder import check_run, with_its_choices, write_config
 from mtkit.runs.record import note_start
 from mtkit.runs.report import refresh_report
 from mtkit.training.update.checkpoint import Checkpoint, Checkpoints
-from mtkit.training.preparation.prepare import Prepared, check_early, prepare
+from mtkit.training.preparation.prepare import check_early, prepare
+from mtkit.training.preparation.prepared import Prepared
 from mtkit.training.trainer import Observer, Trainer
 from mtkit.training.validation.validator import DevScores
 from mtkit.training.preparation.warm_start import inherit

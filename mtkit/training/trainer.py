@@ -17,7 +17,7 @@ from mtkit.runtime import environment, is_out_of_memory
 from mtkit.training.interruption import StopRequest, stop_request
 from mtkit.training.metrics_log import MetricsLog, NoMetricsLog
 from mtkit.training.preparation.pace import Outlook
-from mtkit.training.preparation.prepare import Prepared
+from mtkit.training.preparation.prepared import Prepared
 from mtkit.training.run_bar import RunBar, estimated_steps
 from mtkit.training.update.budget import Budget, Timing
 from mtkit.training.update.checkpoint import Checkpoint, Start, check_fits

@@ -1,22 +1,17 @@
 """Prepare a run: tokenizers, encoded text, a model with its optimizer, and a stream of batches."""
 
-import hashlib
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
 from mtkit.config.data import CorpusFiles
-from mtkit.config.durations import seconds_of
 from mtkit.config.schema import Config
 from mtkit.console import counted, log
-from mtkit.data.corpus import corpus_name, first_missing
-from mtkit.data.encoded import EncodedCorpus
-from mtkit.data.feed import BatchStream, EpochSize
-from mtkit.data.mixture import CorpusUse, Draw, Mixture, draws_of, mixtures_of, require_scores, scores_fingerprint, uses
+from mtkit.data.corpus import first_missing
+from mtkit.data.feed import BatchStream
+from mtkit.data.mixture import Mixture, mixtures_of, require_scores
 from mtkit.data.overlap import (
     OF_LABELLED_PAIRS,
     OF_LABELLED_TEXTS,
@@ -37,85 +32,17 @@ from mtkit.runtime import (
     log_missing_numba,
     set_threads,
 )
-from mtkit.scoring.alignment_lexicon import AlignmentLexicon
-from mtkit.training.preparation.auto_batch import available_memory, with_batch_tokens
+from mtkit.training.preparation.auto_batch import available_memory
+from mtkit.training.preparation.choices import choose_batches, choose_validation
 from mtkit.training.preparation.labelled_text import prepare_labelled
 from mtkit.training.preparation.orientation import check_file_names
-from mtkit.training.preparation.pace import fit_batches
 from mtkit.training.preparation.parallel_text import prepare_pairs, read_dev
+from mtkit.training.preparation.prepared import Prepared
 from mtkit.training.preparation.run_tokenizers import check_tags
 from mtkit.training.preparation.text import TrainingText
 from mtkit.training.preparation.warm_start import check_freeze, check_tags_of_start, freeze, load_start
 from mtkit.training.update.checkpoint import Checkpoints
 from mtkit.training.update.optimizer_step import Updater
-from mtkit.training.validation.validator import Validator
-
-_FOR_UPDATES = 0.8  # of what a budget has left once the text is encoded; the rest is for validations and the end
-_FOR_VALIDATION, _LEAST_SENTENCES = (
-    0.01,
-    200,
-)  # share of a budget for each; BLEU on fewer sentences of a set says little
-_TO_FORECAST = 0.01  # of a budget
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """What a run works with."""
-
-    cfg: Config  # with a number for train.batch_tokens, and with a budget for train.validate_sentences
-    run_dir: Path
-    text: TrainingText
-    feed: BatchStream
-    mixtures: list[Mixture]  # what an epoch draws from the corpora in each stage of the run
-    epoch_sizes: list[EpochSize]  # in each stage
-    overlaps: dict[str, Overlap]  # of dev and test with the training text; only process 0 counts them
-    validator: Validator
-    updater: Updater  # its model has the initial weights
-    checkpoints: Checkpoints
-    n_updates: int | None = None  # that fit into a budget, roughly; None: no budget, or a run that has started
-    validation_s: float = 0.0  # expected seconds of a validation; with a budget only
-    text_s: float = 0.0  # in which this start learnt tokenizers and encoded text; 0 if it found them
-
-    @property
-    def corpus(self) -> EncodedCorpus:
-        """The training text."""
-        return self.text.train
-
-    @property
-    def train_fingerprint(self) -> str:
-        """The checksum of the encoded training text, and of the scores that choose its pairs."""
-        text, scores = self.corpus.fingerprint, scores_fingerprint(self.cfg.data)
-        return hashlib.sha256((text + scores).encode()).hexdigest() if scores else text
-
-    @property
-    def epoch_size(self) -> EpochSize:
-        """The size of an epoch; of several stages the mean, weighted by their shares of the run."""
-        if len(self.epoch_sizes) == 1:
-            return self.epoch_sizes[0]
-        shares = [mixture.end - mixture.begin for mixture in self.mixtures]
-
-        def mean(values: Iterable[float]) -> float:
-            return sum(share * value for share, value in zip(shares, values, strict=True))
-
-        return EpochSize(
-            round(mean(size.n_batches for size in self.epoch_sizes)),
-            max(1, round(mean(size.n_updates for size in self.epoch_sizes))),
-            mean(size.padding_share for size in self.epoch_sizes),
-            is_exact=False,
-        )
-
-    def uses_in(self, n_updates: int, stages: Sequence[int] | None = None) -> list[CorpusUse]:
-        """Return what a run of so many updates draws from each corpus, in these stages or in all."""
-        epochs = [
-            n_updates * (mixture.end - mixture.begin) / max(1, size.n_updates) * (stages is None or stage in stages)
-            for stage, (mixture, size) in enumerate(zip(self.mixtures, self.epoch_sizes, strict=True))
-        ]
-        return uses(list(map(corpus_name, self.cfg.data.train)), self.draws, epochs)
-
-    @cached_property
-    def draws(self) -> list[list[Draw]]:
-        """What an epoch draws from each corpus, by stage."""
-        return [draws_of(mixture, self.corpus) for mixture in self.mixtures]
 
 
 def prepare_text(cfg: Config, run_dir: Path, *, is_verified: bool) -> TrainingText:
@@ -164,25 +91,22 @@ def prepare(
     precision = choose_precision(cfg.train.precision, device)
     n_threads = set_threads(cfg.train.threads or processes.threads)
     bound_kernel_stores(n_threads)
-    text_began, is_prepared = time.monotonic(), overlap_file(run_dir).exists()  # the last that preparation writes
-    with processes.main_first():
-        text = prepare_text(cfg, run_dir, is_verified=not processes.is_first_here)
+    text, overlaps, text_s = _ready_text(cfg, run_dir, processes)
     mixtures = mixtures_of(cfg.data, text.train)
-    overlaps = _find_overlaps(cfg, run_dir) if processes.is_main else {}  # which reports them
-    text_s = 0.0 if is_prepared else time.monotonic() - text_began
     if device.type == "cpu":
         keep_freed_memory()  # only now, so that memory used for the text is returned to the system
     sizes = text.tokenizers[0].vocab_size, text.tokenizers[1].vocab_size
     if device.type == "cpu" and processes.size == 1:
         _require_memory(cfg, count_network_weights(cfg, *sizes))
 
-    lexicon = _lexicon(cfg, text, device)
+    lexicon = text.alignment_lexicon if cfg.train.guided_alignment else None
+    lexicon = None if lexicon is None else lexicon.to(device)
 
     def trial(cfg: Config) -> Updater:
         return Updater(new_network(cfg, *sizes).to(device), cfg.train, cfg.seed, precision, lexicon=lexicon)
 
     cfg, n_updates = processes.on_main(
-        lambda: _with_batches(cfg, text.train, mixtures, trial, None if checkpoints.exist() else since, processes.size)
+        lambda: choose_batches(cfg, text.train, mixtures, trial, None if checkpoints.exist() else since, processes.size)
     )
     torch.manual_seed(cfg.seed)
     model = new_network(cfg, *sizes).to(device)
@@ -191,7 +115,7 @@ def prepare(
     freeze(model, cfg.train.freeze)
     feed = _make_feed(cfg, text, mixtures, processes)
     updater = Updater(model, cfg.train, cfg.seed, precision, processes, lexicon)
-    cfg, validator, validation_s = _make_validator(cfg, text, updater, validation_s)
+    cfg, validator, validation_s = choose_validation(cfg, text, updater, validation_s)
     run = Prepared(
         cfg,
         run_dir,
@@ -212,52 +136,13 @@ def prepare(
     return run
 
 
-def _with_batches(
-    cfg: Config,
-    corpus: EncodedCorpus,
-    mixtures: Sequence[Mixture],
-    trial: Callable[[Config], Updater],
-    since: float | None,
-    n_processes: int,
-) -> tuple[Config, int | None]:
-    """Return cfg with a number for train.batch_tokens and, with a budget, how many updates to expect.
-
-    since: when the command began; None: the run has started before, and knows its batches.
-    """
-    cfg = with_batch_tokens(cfg, corpus, trial)
-    if cfg.train.budget and since is not None:
-        left_s = seconds_of(cfg.train.budget) - (time.monotonic() - since)
-        return fit_batches(cfg, corpus, trial, max(0.0, _FOR_UPDATES * left_s), n_processes, mixtures)
-    number = {"batch_tokens": cfg.train.n_batch_tokens}
-    return cfg.model_copy(update={"train": cfg.train.model_copy(update=number)}), None
-
-
-def _lexicon(cfg: Config, text: TrainingText, device: torch.device) -> AlignmentLexicon | None:
-    lexicon = text.alignment_lexicon if cfg.train.guided_alignment else None
-    return None if lexicon is None else lexicon.to(device)
-
-
-def _make_validator(
-    cfg: Config, text: TrainingText, updater: Updater, known_s: float
-) -> tuple[Config, Validator, float]:
-    """Return cfg with a number for train.validate_sentences if there is a budget, its validator, and its seconds.
-
-    known_s: the seconds, if they have been measured.
-    """
-
-    validator = text.validator(cfg, updater.precision)
-    if cfg.train.budget is None:
-        return cfg, validator, 0.0
-    if known_s and cfg.train.validate_sentences is not None:
-        return cfg, validator, known_s
-    budget_s, model = seconds_of(cfg.train.budget), updater.weights.whole(updater.eval_model)
-    cost = updater.processes.on_main(lambda: text.forecast(validator, model, _TO_FORECAST * budget_s))
-    if cfg.train.validate_sentences is None:
-        n_sentences = max(_LEAST_SENTENCES * len(cfg.data.dev), cost.most_sentences(_FOR_VALIDATION * budget_s))
-        number = {"validate_sentences": min(n_sentences, validator.n_sentences)}
-        cfg = cfg.model_copy(update={"train": cfg.train.model_copy(update=number)})
-        validator = text.validator(cfg, updater.precision)
-    return cfg, validator, cost.seconds(validator.n_sentences)
+def _ready_text(cfg: Config, run_dir: Path, processes: Communicator) -> tuple[TrainingText, dict[str, Overlap], float]:
+    """Return the text, what dev and test share with it, and the seconds that this took; 0 if it was there before."""
+    began, was_ready = time.monotonic(), overlap_file(run_dir).exists()  # the last file that preparation writes
+    with processes.main_first():
+        text = prepare_text(cfg, run_dir, is_verified=not processes.is_first_here)
+    overlaps = _find_overlaps(cfg, run_dir) if processes.is_main else {}  # which reports them
+    return text, overlaps, 0.0 if was_ready else time.monotonic() - began
 
 
 def _require_memory(cfg: Config, n_weights: int) -> None:

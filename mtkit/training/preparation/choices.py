@@ -1,0 +1,61 @@
+"""Make the choices that a config leaves to the machine and to train.budget: batch size, updates, dev sentences."""
+
+import time
+from collections.abc import Callable, Sequence
+
+from mtkit.config.durations import seconds_of
+from mtkit.config.schema import Config
+from mtkit.data.encoded import EncodedCorpus
+from mtkit.data.mixture import Mixture
+from mtkit.training.preparation.auto_batch import with_batch_tokens
+from mtkit.training.preparation.pace import fit_batches
+from mtkit.training.preparation.text import TrainingText
+from mtkit.training.update.optimizer_step import Updater
+from mtkit.training.validation.validator import Validator
+
+_FOR_UPDATES = 0.8  # of what a budget has left once the text is encoded; the rest is for validations and the end
+_FOR_VALIDATION = 0.01  # of a budget, for each validation
+_LEAST_SENTENCES = 200  # of a dev set; BLEU on fewer says little
+_TO_FORECAST = 0.01  # of a budget
+
+
+def choose_batches(
+    cfg: Config,
+    corpus: EncodedCorpus,
+    mixtures: Sequence[Mixture],
+    trial: Callable[[Config], Updater],
+    since: float | None,
+    n_processes: int,
+) -> tuple[Config, int | None]:
+    """Return cfg with a number for train.batch_tokens and, with a budget, how many updates to expect.
+
+    since: when the command began; None: the run has started before, and knows its batches.
+    """
+    cfg = with_batch_tokens(cfg, corpus, trial)
+    if cfg.train.budget and since is not None:
+        left_s = seconds_of(cfg.train.budget) - (time.monotonic() - since)
+        return fit_batches(cfg, corpus, trial, max(0.0, _FOR_UPDATES * left_s), n_processes, mixtures)
+    number = {"batch_tokens": cfg.train.n_batch_tokens}
+    return cfg.model_copy(update={"train": cfg.train.model_copy(update=number)}), None
+
+
+def choose_validation(
+    cfg: Config, text: TrainingText, updater: Updater, known_s: float
+) -> tuple[Config, Validator, float]:
+    """Return cfg with a number for train.validate_sentences if there is a budget, its validator, and its seconds.
+
+    known_s: the seconds, if they have been measured.
+    """
+    validator = text.validator(cfg, updater.precision)
+    if cfg.train.budget is None:
+        return cfg, validator, 0.0
+    if known_s and cfg.train.validate_sentences is not None:
+        return cfg, validator, known_s
+    budget_s, model = seconds_of(cfg.train.budget), updater.weights.whole(updater.eval_model)
+    cost = updater.processes.on_main(lambda: text.forecast(validator, model, _TO_FORECAST * budget_s))
+    if cfg.train.validate_sentences is None:
+        n_sentences = max(_LEAST_SENTENCES * len(cfg.data.dev), cost.most_sentences(_FOR_VALIDATION * budget_s))
+        number = {"validate_sentences": min(n_sentences, validator.n_sentences)}
+        cfg = cfg.model_copy(update={"train": cfg.train.model_copy(update=number)})
+        validator = text.validator(cfg, updater.precision)
+    return cfg, validator, cost.seconds(validator.n_sentences)

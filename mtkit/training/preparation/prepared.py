@@ -1,0 +1,78 @@
+"""What a run works with: settings, text, batches, validator, model and checkpoints."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from mtkit.config.schema import Config
+from mtkit.data.corpus import corpus_name
+from mtkit.data.encoded import EncodedCorpus
+from mtkit.data.feed import BatchStream, EpochSize
+from mtkit.data.mixture import CorpusUse, Draw, Mixture, draws_of, scores_fingerprint, uses
+from mtkit.data.overlap import Overlap
+from mtkit.training.preparation.text import TrainingText
+from mtkit.training.update.checkpoint import Checkpoints
+from mtkit.training.update.optimizer_step import Updater
+from mtkit.training.validation.validator import Validator
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a run works with; made by `prepare`."""
+
+    cfg: Config  # with a number for train.batch_tokens, and with a budget for train.validate_sentences
+    run_dir: Path
+    text: TrainingText
+    feed: BatchStream
+    mixtures: list[Mixture]  # what an epoch draws from the corpora in each stage of the run
+    epoch_sizes: list[EpochSize]  # in each stage
+    overlaps: dict[str, Overlap]  # of dev and test with the training text; only process 0 counts them
+    validator: Validator
+    updater: Updater  # its model has the initial weights
+    checkpoints: Checkpoints
+    n_updates: int | None = None  # that fit into a budget, roughly; None: no budget, or a run that has started
+    validation_s: float = 0.0  # expected seconds of a validation; with a budget only
+    text_s: float = 0.0  # in which this start learnt tokenizers and encoded text; 0 if it found them
+
+    @property
+    def corpus(self) -> EncodedCorpus:
+        """The training text."""
+        return self.text.train
+
+    @property
+    def train_fingerprint(self) -> str:
+        """The checksum of the encoded training text, and of the scores that choose its pairs."""
+        text, scores = self.corpus.fingerprint, scores_fingerprint(self.cfg.data)
+        return hashlib.sha256((text + scores).encode()).hexdigest() if scores else text
+
+    @property
+    def epoch_size(self) -> EpochSize:
+        """The size of an epoch; of several stages the mean, weighted by their shares of the run."""
+        if len(self.epoch_sizes) == 1:
+            return self.epoch_sizes[0]
+        shares = [mixture.end - mixture.begin for mixture in self.mixtures]
+
+        def mean(values: Iterable[float]) -> float:
+            return sum(share * value for share, value in zip(shares, values, strict=True))
+
+        return EpochSize(
+            round(mean(size.n_batches for size in self.epoch_sizes)),
+            max(1, round(mean(size.n_updates for size in self.epoch_sizes))),
+            mean(size.padding_share for size in self.epoch_sizes),
+            is_exact=False,
+        )
+
+    def uses_in(self, n_updates: int, stages: Sequence[int] | None = None) -> list[CorpusUse]:
+        """Return what a run of so many updates draws from each corpus, in these stages or in all."""
+        epochs = [
+            n_updates * (mixture.end - mixture.begin) / max(1, size.n_updates) * (stages is None or stage in stages)
+            for stage, (mixture, size) in enumerate(zip(self.mixtures, self.epoch_sizes, strict=True))
+        ]
+        return uses(list(map(corpus_name, self.cfg.data.train)), self.draws, epochs)
+
+    @cached_property
+    def draws(self) -> list[list[Draw]]:
+        """What an epoch draws from each corpus, by stage."""
+        return [draws_of(mixture, self.corpus) for mixture in self.mixtures]
