@@ -1,4 +1,4 @@
-"""Forecast a run from a short probe of real updates: size, memory, steps, time and disk.
+"""Forecast a run from a short probe of real updates (`probe`): size, memory, steps, time and disk.
 
 The probe works in a scratch folder, with the tokenizers and the encoded text of the run if it has them; it writes
 nothing to the run's folder.
@@ -27,6 +27,7 @@ from mtkit.files import disk_full_explained
 from mtkit.runs.curves import plot_curves
 from mtkit.runs.export import cost_in_validations
 from mtkit.runs.folder import with_its_choices
+from mtkit.runs.probe import Probe
 from mtkit.runs.record import parameters_by_part
 from mtkit.training.preparation.auto_batch import longest_batch, resident_memory
 from mtkit.training.update.budget import VALIDATE_EVERY, Timing, expected_ending, expected_validations, shortage
@@ -39,7 +40,6 @@ from mtkit.training.trainer import Trainer
 from mtkit.training.update.optimizer_step import Updater
 from mtkit.training.preparation.warm_start import inherit
 
-_WARM_UP = 3  # updates before the timing starts
 _TOKENS_COUNTED = 5_000_000  # of each side, for the shares of bytes and unknown tokens
 _LINE_BYTES = 330  # of a line of metrics.jsonl
 _SAMPLES_BYTES = 1_500  # of one of its lines with translations
@@ -162,7 +162,8 @@ def make_plan(cfg: Config, seconds: float = 30.0, since: float | None = None) ->
         _borrow(run_dir, scratch)
         cfg = cfg.model_copy(update={"run_dir": scratch})
         trainer = Trainer(prepare(cfg, scratch, Checkpoints(scratch / "checkpoints"), since=since))
-        return replace(_Probe(trainer, preparing=time.monotonic() - since).plan(seconds), left_out=left_out)
+        probe = Probe(trainer, time.monotonic() - since, seconds)
+        return replace(_plan(probe), left_out=left_out)
 
 
 def _as_if_distilled(cfg: Config) -> Config:
@@ -192,194 +193,132 @@ def _borrow(run_dir: Path, scratch: Path) -> None:
             shutil.copy(path, scratch / "cache" / path.name)
 
 
-class _Probe:
-    """A newly prepared trainer, and what it measures."""
+def _plan(probe: Probe) -> RunPlan:
+    trainer, timing, cfg = probe.trainer, probe.timing, probe.cfg
+    steps_per_epoch = trainer.epoch_size.n_updates
+    ends, steps, n_validations = _ends(probe, steps_per_epoch)
+    is_classifier = trainer.cfg.task == "classify"
+    ending = expected_ending(cfg, timing)
+    parts = None if steps is None or n_validations is None else (steps, n_validations)
+    return RunPlan(
+        task=trainer.cfg.task,
+        device=str(trainer.updater.device),
+        precision=trainer.updater.precision,
+        n_threads=torch.get_num_threads(),
+        parameters=parameters_by_part(trainer.updater.model),
+        batch_tokens=cfg.n_batch_tokens,
+        corpora=trainer.run.uses_in(steps or steps_per_epoch),
+        stages=_stages(trainer, steps or steps_per_epoch),
+        pairs={name.removeprefix("n_"): number for name, number in asdict(trainer.corpus.counts).items()},
+        src=_side(trainer, 0),
+        tgt=None if is_classifier else _side(trainer, 1),
+        labels=_labels(trainer) if is_classifier else {},
+        padding_share=trainer.epoch_size.padding_share,
+        targets_per_s=probe.targets_per_update / timing.update,
+        steps_per_epoch=steps_per_epoch,
+        steps=steps,
+        ends=ends,
+        expect=worth_of(steps, trainer.run.text.worth) if steps is not None and cfg.init_from is None else "",
+        memory=MemoryPlan(_estimated_memory(trainer), _peak_memory(trainer.updater)),
+        time=TimePlan(
+            preparing=timing.prepared,
+            update=timing.update,
+            validation=timing.validation,
+            saving=timing.save,
+            ending=ending,
+            n_validations=n_validations,
+            total=parts and _seconds(timing, *parts) + ending,
+        ),
+        disk=_disk(trainer, probe.checkpoint, steps, n_validations),
+        problem=shortage(cfg, timing),
+        left_out=[],
+        used_by_others=use_of_others(probe.began) if trainer.updater.device.type == "cpu" else None,
+    )
 
-    def __init__(self, trainer: Trainer, preparing: float) -> None:
-        self.trainer = trainer
-        self.cfg: TrainConfig = trainer.cfg.train
-        self.timing = Timing(prepared=preparing, export=cost_in_validations(trainer.run))
-        self.began = CpuTime.now()
-        self.update_by_clock = 0.0  # seconds of an update if r_drop_from is a share of the run's time
-        self.targets_per_update = 0.0
 
-    def plan(self, seconds: float) -> RunPlan:
-        trainer, timing = self.trainer, self.timing
-        self._time_updates(seconds)
-        cost = trainer.run.text.forecast(trainer.validator, trainer.updater.eval_model, seconds / 2)
-        timing.validation = cost.seconds(trainer.validator.n_sentences)
-        checkpoint = self._time_save()
-        timing.report = self._time_report()
-        steps_per_epoch = trainer.epoch_size.n_updates
-        ends, steps, n_validations = self._ends(steps_per_epoch)
-        is_classifier = trainer.cfg.task == "classify"
-        ending = expected_ending(self.cfg, timing)
-        parts = None if steps is None or n_validations is None else (steps, n_validations)
-        return RunPlan(
-            task=trainer.cfg.task,
-            device=str(trainer.updater.device),
-            precision=trainer.updater.precision,
-            n_threads=torch.get_num_threads(),
-            parameters=parameters_by_part(trainer.updater.model),
-            batch_tokens=self.cfg.n_batch_tokens,
-            corpora=trainer.run.uses_in(steps or steps_per_epoch),
-            stages=self._stages(steps or steps_per_epoch),
-            pairs={name.removeprefix("n_"): number for name, number in asdict(trainer.corpus.counts).items()},
-            src=self._side(0),
-            tgt=None if is_classifier else self._side(1),
-            labels=self._labels() if is_classifier else {},
-            padding_share=trainer.epoch_size.padding_share,
-            targets_per_s=self.targets_per_update / timing.update,
-            steps_per_epoch=steps_per_epoch,
-            steps=steps,
-            ends=ends,
-            expect=worth_of(steps, trainer.run.text.worth) if steps is not None and self.cfg.init_from is None else "",
-            memory=MemoryPlan(_estimated_memory(trainer), _peak_memory(trainer.updater)),
-            time=TimePlan(
-                preparing=timing.prepared,
-                update=timing.update,
-                validation=timing.validation,
-                saving=timing.save,
-                ending=ending,
-                n_validations=n_validations,
-                total=parts and self._seconds(*parts) + ending,
-            ),
-            disk=self._disk(checkpoint, steps, n_validations),
-            problem=shortage(self.cfg, timing),
-            left_out=[],
-            used_by_others=use_of_others(self.began) if trainer.updater.device.type == "cpu" else None,
-        )
+def _ends(probe: Probe, steps_per_epoch: int) -> tuple[dict[str, int | None], int | None, int | None]:
+    """Return the step that reaches each limit, the number of steps, and the number of validations."""
+    cfg, timing = probe.cfg, probe.timing
+    looking = timing.validation + timing.save
+    if cfg.budget is not None:
+        timing.update = probe.update_by_clock
+        timing.ending = looking + expected_ending(cfg, timing)
+        training = max(0.0, seconds_of(cfg.budget) - timing.prepared - timing.ending)
+        n_validations = expected_validations(cfg, timing, training)
+        steps = max(0, int((training - (n_validations - 1) * looking) / timing.update))
+        return {"budget": steps, **({"patience": None} if cfg.patience else {})}, steps, n_validations
+    every = cfg.validate_every if cfg.validate_every != "auto" else VALIDATE_EVERY
+    ends: dict[str, int | None] = {}
+    if cfg.max_steps is not None:
+        ends["max_steps"] = cfg.max_steps
+    if cfg.max_epochs is not None:
+        ends["max_epochs"] = cfg.max_epochs * steps_per_epoch
+    if cfg.max_minutes is not None:
+        ends["max_minutes"] = max(1, int(cfg.max_minutes * 60 / (probe.update_by_clock + looking / every)))
+    if cfg.patience is not None:
+        ends["patience"] = None
+    total = min((step for step in ends.values() if step is not None), default=None)
+    if total is not None and total == ends.get("max_minutes"):
+        timing.update = probe.update_by_clock
+    return ends, total, total and math.ceil(total / every)
 
-    def _time_updates(self, seconds: float) -> None:
-        trainer = self.trainer
-        longest = longest_batch(trainer.corpus, self.cfg.n_batch_tokens)
-        trainer.updater.update([longest] * self.cfg.accumulate, 1, 0.0)  # needs the most memory
-        shares = r_drop_shares(self.cfg)
-        n_updates, n_targets, took = 0, 0, {}
-        with trainer.feed, progress_bar(None, "probe", "step") as bar:
-            for r_drop in shares:
-                for _ in range(_WARM_UP):
-                    self._update(r_drop)
-                n_before, started = n_updates, time.monotonic()
-                while n_updates == n_before or time.monotonic() - started < seconds / len(shares):
-                    n_targets += self._update(r_drop)
-                    n_updates += 1
-                    bar.update()
-                took[r_drop] = (time.monotonic() - started) / (n_updates - n_before)
-        self.timing.update = sum(share * took[r_drop] for r_drop, share in shares.items())
-        self.update_by_clock = 1 / sum(share / took[r_drop] for r_drop, share in shares.items())
-        self.targets_per_update = n_targets / n_updates
 
-    def _update(self, r_drop: float) -> int:
-        """Make the next update; return how many targets it predicted."""
-        trainer = self.trainer
-        state, started = trainer.state, time.monotonic()
-        batches, state.position = trainer.feed.next_after(state.position)
-        state.step += 1
-        stats = trainer.updater.update(batches, state.step, learning_rate(self.cfg, state.step, 0.0), r_drop=r_drop)
-        state.interval.add(stats, time.monotonic() - started)
-        return stats.n_tgt_tokens
+def _seconds(timing: Timing, steps: int, n_validations: int) -> float:
+    """Return the seconds to the end of the last validation."""
+    return timing.prepared + steps * timing.update + n_validations * (timing.validation + timing.save)
 
-    def _time_save(self) -> Path:
-        """Save a checkpoint and measure the time; return its folder."""
-        trainer, updater = self.trainer, self.trainer.updater
-        started = time.monotonic()
-        average = updater.weights.save(updater.average.model) if updater.average else None
-        weights, optimizer_state = updater.weights.save(updater.model), updater.weights.save_optimizer(updater.optimizer)
-        folder = trainer.checkpoints.save(trainer.state, weights, optimizer_state, average)
-        self.timing.save = time.monotonic() - started
-        return folder
 
-    def _time_report(self) -> float:
-        """Return the seconds for the curves and for scores with intervals, on translations that are partly right."""
-        trainer = self.trainer
-        with MetricsLog(trainer.run_dir, 0) as metrics:
-            for step in range(20):
-                metrics.write("train", step, {"lr": 0.0, **trainer.state.interval.means()})
-        started = time.monotonic()
-        trainer.run.text.rehearse_scores(trainer.validator)
-        plot_curves(trainer.run_dir)
-        return time.monotonic() - started
+def _stages(trainer: Trainer, steps: int) -> list[StagePlan]:
+    run = trainer.run
+    if len(run.mixtures) == 1:
+        return []
+    return [
+        StagePlan(mixture.begin, mixture.end, size.n_updates, run.uses_in(steps, [stage]))
+        for stage, (mixture, size) in enumerate(zip(run.mixtures, run.epoch_sizes, strict=True))
+    ]
 
-    def _seconds(self, steps: int, n_validations: int) -> float:
-        """Return the seconds to the end of the last validation."""
-        timing = self.timing
-        return timing.prepared + steps * timing.update + n_validations * (timing.validation + timing.save)
 
-    def _ends(self, steps_per_epoch: int) -> tuple[dict[str, int | None], int | None, int | None]:
-        """Return the step that reaches each limit, the number of steps, and the number of validations."""
-        cfg, timing = self.cfg, self.timing
-        looking = timing.validation + timing.save
-        if cfg.budget is not None:
-            timing.update = self.update_by_clock
-            timing.ending = looking + expected_ending(cfg, timing)
-            training = max(0.0, seconds_of(cfg.budget) - timing.prepared - timing.ending)
-            n_validations = expected_validations(cfg, timing, training)
-            steps = max(0, int((training - (n_validations - 1) * looking) / timing.update))
-            return {"budget": steps, **({"patience": None} if cfg.patience else {})}, steps, n_validations
-        every = cfg.validate_every if cfg.validate_every != "auto" else VALIDATE_EVERY
-        ends: dict[str, int | None] = {}
-        if cfg.max_steps is not None:
-            ends["max_steps"] = cfg.max_steps
-        if cfg.max_epochs is not None:
-            ends["max_epochs"] = cfg.max_epochs * steps_per_epoch
-        if cfg.max_minutes is not None:
-            ends["max_minutes"] = max(1, int(cfg.max_minutes * 60 / (self.update_by_clock + looking / every)))
-        if cfg.patience is not None:
-            ends["patience"] = None
-        total = min((step for step in ends.values() if step is not None), default=None)
-        if total is not None and total == ends.get("max_minutes"):
-            timing.update = self.update_by_clock
-        return ends, total, total and math.ceil(total / every)
+def _side(trainer: Trainer, index: int) -> SidePlan:
+    corpus, tokenizer = trainer.corpus, trainer.run.text.tokenizers[index]
+    side = (corpus.src, corpus.tgt)[index]
+    ids = side.ids[:_TOKENS_COUNTED]
+    counts = torch.bincount(torch.tensor(ids, dtype=torch.int64), minlength=tokenizer.vocab_size)
+    return SidePlan(
+        vocab_size=tokenizer.vocab_size,
+        tokens_per_sentence=float(side.lengths.mean()),
+        byte_share=int(counts[tokenizer.byte_ids()].sum()) / len(ids),
+        unknown_share=int(counts[UNK_ID]) / len(ids),
+    )
 
-    def _stages(self, steps: int) -> list[StagePlan]:
-        run = self.trainer.run
-        if len(run.mixtures) == 1:
-            return []
-        return [
-            StagePlan(mixture.begin, mixture.end, size.n_updates, run.uses_in(steps, [stage]))
-            for stage, (mixture, size) in enumerate(zip(run.mixtures, run.epoch_sizes, strict=True))
-        ]
 
-    def _side(self, index: int) -> SidePlan:
-        corpus, tokenizer = self.trainer.corpus, self.trainer.run.text.tokenizers[index]
-        side = (corpus.src, corpus.tgt)[index]
-        ids = side.ids[:_TOKENS_COUNTED]
-        counts = torch.bincount(torch.tensor(ids, dtype=torch.int64), minlength=tokenizer.vocab_size)
-        return SidePlan(
-            vocab_size=tokenizer.vocab_size,
-            tokens_per_sentence=float(side.lengths.mean()),
-            byte_share=int(counts[tokenizer.byte_ids()].sum()) / len(ids),
-            unknown_share=int(counts[UNK_ID]) / len(ids),
-        )
+def _labels(trainer: Trainer) -> dict[str, int]:
+    """Count the training examples of each label."""
+    labels = trainer.cfg.data.labels
+    counts = trainer.corpus.tgt.occurrences(1 + len(labels))  # ids from 1
+    return dict(zip(labels, counts[1:].tolist(), strict=True))
 
-    def _labels(self) -> dict[str, int]:
-        """Count the training examples of each label."""
-        labels = self.trainer.cfg.data.labels
-        counts = self.trainer.corpus.tgt.occurrences(1 + len(labels))  # ids from 1
-        return dict(zip(labels, counts[1:].tolist(), strict=True))
 
-    def _disk(self, checkpoint: Path, steps: int | None, n_validations: int | None) -> DiskPlan:
-        """Return sizes, assuming that the run improves to its end, so that its best checkpoints are the latest."""
-        run_dir = self.trainer.run_dir
-        weights = _size(checkpoint / "model.safetensors")
-        n_saved = n_validations or 10**9
-        n_checkpoints = min(2, n_saved)
-        n_ranked = self.cfg.average_last or self.cfg.average_best
-        # one more than the run averages: the older of the two checkpoints needs its own best
-        n_best = max(0, min(n_ranked + 1, n_saved) - 2)
-        tokenizers = sum(_size(run_dir / name) for name in ("src.spm", "tgt.spm"))
-        metrics = _LINE_BYTES * ((steps or 0) // self.cfg.log_every) + (_LINE_BYTES + _SAMPLES_BYTES) * (
-            n_validations or 0
-        )
-        cache = sum(_size(folder) for folder in (run_dir / "cache").iterdir())
-        full = _size(checkpoint)
-        other = tokenizers + metrics + _CURVES_BYTES + _REPORT_BYTES
-        bundle = weights + tokenizers
-        total = full * n_checkpoints + weights * n_best + bundle + cache + other
-        return DiskPlan(
-            full, n_checkpoints, weights, n_best, bundle, cache, other, total, total - bundle + full + weights
-        )
+def _disk(trainer: Trainer, checkpoint: Path, steps: int | None, n_validations: int | None) -> DiskPlan:
+    """Return sizes, assuming that the run improves to its end, so that its best checkpoints are the latest."""
+    cfg, run_dir = trainer.cfg.train, trainer.run_dir
+    weights = _size(checkpoint / "model.safetensors")
+    n_saved = n_validations or 10**9
+    n_checkpoints = min(2, n_saved)
+    n_ranked = cfg.average_last or cfg.average_best
+    # one more than the run averages: the older of the two checkpoints needs its own best
+    n_best = max(0, min(n_ranked + 1, n_saved) - 2)
+    tokenizers = sum(_size(run_dir / name) for name in ("src.spm", "tgt.spm"))
+    metrics = _LINE_BYTES * ((steps or 0) // cfg.log_every) + (_LINE_BYTES + _SAMPLES_BYTES) * (
+        n_validations or 0
+    )
+    cache = sum(_size(folder) for folder in (run_dir / "cache").iterdir())
+    full = _size(checkpoint)
+    other = tokenizers + metrics + _CURVES_BYTES + _REPORT_BYTES
+    bundle = weights + tokenizers
+    total = full * n_checkpoints + weights * n_best + bundle + cache + other
+    return DiskPlan(
+        full, n_checkpoints, weights, n_best, bundle, cache, other, total, total - bundle + full + weights
+    )
 
 
 def _estimated_memory(trainer: Trainer) -> int:

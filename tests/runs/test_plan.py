@@ -18,6 +18,7 @@ from mtkit.config.schema import Config
 from mtkit.errors import BundleError, DataError
 from mtkit.model.transformer import Transformer
 from mtkit.runs import plan as planning
+from mtkit.runs import probe
 from mtkit.runs.plan import make_plan
 from mtkit.runs.train import train
 from mtkit.training.validation import forecast
@@ -137,7 +138,8 @@ def test_the_updates_before_r_drop_are_timed_too(make_config, monkeypatch, limit
 
     original: Any = Updater.update
     monkeypatch.setattr(Updater, "update", update)
-    monkeypatch.setattr(planning, "time", SimpleNamespace(monotonic=lambda: now))
+    for module in (planning, probe):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
     monkeypatch.setattr("mtkit.training.preparation.parallel_text.forecast_validation", lambda *args: ValidationCost(1.0, 0.0))
     plain, twice, mixed = (
         make_plan(make_config(**limit, r_drop=r_drop, r_drop_from=start), 0.2).time.update

@@ -1,0 +1,86 @@
+"""Measure the first moments of a run: updates, a validation, a checkpoint and a report."""
+
+import time
+from pathlib import Path
+
+from mtkit.config.training import TrainConfig
+from mtkit.console import progress_bar
+from mtkit.cores import CpuTime
+from mtkit.runs.curves import plot_curves
+from mtkit.runs.export import cost_in_validations
+from mtkit.training.metrics_log import MetricsLog
+from mtkit.training.preparation.auto_batch import longest_batch
+from mtkit.training.trainer import Trainer
+from mtkit.training.update.budget import Timing
+from mtkit.training.update.schedule import learning_rate, r_drop_shares
+
+_WARM_UP = 3  # updates before the timing starts
+
+
+class Probe:
+    """A newly prepared trainer, and what it measures."""
+
+    def __init__(self, trainer: Trainer, preparing: float, seconds: float) -> None:
+        """Measure. preparing: seconds that it took to prepare the trainer; seconds: how long to make updates."""
+        self.trainer = trainer
+        self.cfg: TrainConfig = trainer.cfg.train
+        self.timing = Timing(prepared=preparing, export=cost_in_validations(trainer.run))
+        self.began = CpuTime.now()
+        self.update_by_clock = 0.0  # seconds of an update if r_drop_from is a share of the run's time
+        self.targets_per_update = 0.0
+        self._time_updates(seconds)
+        cost = trainer.run.text.forecast(trainer.validator, trainer.updater.eval_model, seconds / 2)
+        self.timing.validation = cost.seconds(trainer.validator.n_sentences)
+        self.checkpoint = self._time_save()  # its folder
+        self.timing.report = self._time_report()
+
+    def _time_updates(self, seconds: float) -> None:
+        trainer = self.trainer
+        longest = longest_batch(trainer.corpus, self.cfg.n_batch_tokens)
+        trainer.updater.update([longest] * self.cfg.accumulate, 1, 0.0)  # needs the most memory
+        shares = r_drop_shares(self.cfg)
+        n_updates, n_targets, took = 0, 0, {}
+        with trainer.feed, progress_bar(None, "probe", "step") as bar:
+            for r_drop in shares:
+                for _ in range(_WARM_UP):
+                    self._update(r_drop)
+                n_before, started = n_updates, time.monotonic()
+                while n_updates == n_before or time.monotonic() - started < seconds / len(shares):
+                    n_targets += self._update(r_drop)
+                    n_updates += 1
+                    bar.update()
+                took[r_drop] = (time.monotonic() - started) / (n_updates - n_before)
+        self.timing.update = sum(share * took[r_drop] for r_drop, share in shares.items())
+        self.update_by_clock = 1 / sum(share / took[r_drop] for r_drop, share in shares.items())
+        self.targets_per_update = n_targets / n_updates
+
+    def _update(self, r_drop: float) -> int:
+        """Make the next update; return how many targets it predicted."""
+        trainer = self.trainer
+        state, started = trainer.state, time.monotonic()
+        batches, state.position = trainer.feed.next_after(state.position)
+        state.step += 1
+        stats = trainer.updater.update(batches, state.step, learning_rate(self.cfg, state.step, 0.0), r_drop=r_drop)
+        state.interval.add(stats, time.monotonic() - started)
+        return stats.n_tgt_tokens
+
+    def _time_save(self) -> Path:
+        """Save a checkpoint and measure the time; return its folder."""
+        trainer, updater = self.trainer, self.trainer.updater
+        started = time.monotonic()
+        average = updater.weights.save(updater.average.model) if updater.average else None
+        weights, optimizer_state = updater.weights.save(updater.model), updater.weights.save_optimizer(updater.optimizer)
+        folder = trainer.checkpoints.save(trainer.state, weights, optimizer_state, average)
+        self.timing.save = time.monotonic() - started
+        return folder
+
+    def _time_report(self) -> float:
+        """Return the seconds for the curves and for scores with intervals, on translations that are partly right."""
+        trainer = self.trainer
+        with MetricsLog(trainer.run_dir, 0) as metrics:
+            for step in range(20):
+                metrics.write("train", step, {"lr": 0.0, **trainer.state.interval.means()})
+        started = time.monotonic()
+        trainer.run.text.rehearse_scores(trainer.validator)
+        plot_curves(trainer.run_dir)
+        return time.monotonic() - started
