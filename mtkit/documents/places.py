@@ -1,11 +1,10 @@
 """Where lines and characters stand in a document, also those of a text whose lines stand apart, as in a quotation."""
 
-import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-NEWLINE = re.compile(r"\r\n?|\n")
+from mtkit.text.lines import NEWLINE
 
 
 @dataclass(frozen=True)
@@ -39,16 +38,7 @@ class Source:
         return self.place(start), self.ends[run] if is_whole else self.starts[run] + end - self.firsts[run]
 
 
-def lines_of(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where each line of a text starts and ends."""
-    at = 0
-    for newline in NEWLINE.finditer(text):
-        yield at, newline.start()
-        at = newline.end()
-    yield at, len(text)
-
-
 def line_of(text: str) -> Callable[[int], str]:
     """Return a function that names the line of a character, such as "line 12"."""
-    starts = [0, *(match.end() for match in re.finditer("\n", text))]
+    starts = [0, *(match.end() for match in NEWLINE.finditer(text))]
     return lambda index: f"line {bisect_right(starts, index)}"

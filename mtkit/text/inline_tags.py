@@ -1,4 +1,4 @@
-"""Inline tags in text, such as <b>, </b>, <br/> and the numbered <0> of React libraries."""
+"""Inline tags in text, such as <b>, </b>, <br/> and the numbered <0> of React libraries, and entities such as &amp;."""
 
 import re
 
@@ -11,6 +11,7 @@ TAG = re.compile(
     rf"""(?P<rest>(?:"[^"]*+"|'[^']*+'|[^'"<>]++){{0,{_MOST}}}+)>""",
 )
 NUMBERED_TAG = re.compile(r"<(?P<close>/?)(?P<number>\d{1,2})\s?(?P<single>/?)>")
+ENTITY = re.compile(r"&(?:#[xX][0-9a-fA-F]{1,6}|#[0-9]{1,7}|[a-zA-Z][a-zA-Z0-9]{1,31});")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9:._-]*")
 
 

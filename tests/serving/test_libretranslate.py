@@ -117,6 +117,8 @@ def test_line_ends_of_forms_count_once():
     text = "a\r\nb"
     assert ask("POST", "/translate", backend, data={"q": text, **EN_FR}).json() == {"translatedText": "A\nB"}
     assert error_of(translate(backend, q=text))[0] == 400  # in JSON they are what the client wrote
+    answer = ask("POST", "/translate", backend, data={"q": "a\u2028b", **EN_FR})
+    assert answer.json() == {"translatedText": "A\u2028B"}  # not the end of a line
 
 
 @pytest.mark.parametrize("terms", [{"on": "un"}, [["on", "un"]]])

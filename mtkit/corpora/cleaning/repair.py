@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from mtkit.config.cleaning import RepairStep
 from mtkit.errors import UsageError
 from mtkit.text.characters import INVISIBLE
+from mtkit.text.inline_tags import ENTITY
 
 # White space that is dropped or becomes a space: all but the no-break spaces and the ideographic space, which are
 # typography when they stand alone.
@@ -15,7 +16,6 @@ _ODD_SPACE = re.compile("[\t\v\f\r\x1c-\x1f\x85\u1680\u2000-\u2006\u2008-\u200a\
 _SPACES = re.compile("[ \xa0\u2007\u202f\u3000]{2,}")
 _AT_ENDS = re.compile("^[ \xa0\u2007\u202f\u3000]+|[ \xa0\u2007\u202f\u3000]+$", re.MULTILINE)
 _INVISIBLE = re.compile(f"[{INVISIBLE}]")
-_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 _MOST_ESCAPES = 3  # how often text may have been escaped: &amp;amp;quot;
 # UTF-8 read as a one-byte encoding has two characters beyond ASCII in a row, or a lead byte before a space (from A0).
 _MAYBE_MOJIBAKE = re.compile("[^\0-\x7f]{2}|[\xc2\xc3\xe2] ")
@@ -62,7 +62,7 @@ def _without_entities(text: str) -> str:
 
 def _unescaped(line: str) -> str:
     for _ in range(_MOST_ESCAPES):
-        before, line = line, _ENTITY.sub(_character, line)
+        before, line = line, ENTITY.sub(_character, line)
         if line == before:
             break
     return line

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+from mtkit.text.inline_tags import ENTITY
 from mtkit.text.placeholders import PLACEHOLDER
 
 _MOST_WORDS = 8  # of a label
@@ -36,7 +37,7 @@ def without_key(text: str, marks: str = "&_") -> tuple[str, str]:
 
 def _is_key(text: str, found: re.Match[str]) -> bool:
     start = found.start()
-    if "://" in text or (found["mark"] == "&" and re.match(r"&\w+;", text[start:])):
+    if "://" in text or (found["mark"] == "&" and ENTITY.match(text, start)):
         return False
     if start == 0 or not (text[start - 1].isalnum() or text[start - 1] in "_%$&#@=?{-./\\"):
         return True

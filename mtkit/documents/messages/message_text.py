@@ -10,11 +10,10 @@ from mtkit.documents.messages import icu
 from mtkit.documents.messages.access_keys import with_key, without_key
 from mtkit.documents.pages import html_text
 from mtkit.documents.pieces import Piece, trimmed
-from mtkit.text.inline_tags import NUMBERED_TAG
+from mtkit.text.inline_tags import ENTITY, NUMBERED_TAG
 from mtkit.text.placeholders import PLACEHOLDER
 from mtkit.text.sentences import FINAL
 
-ENTITY = re.compile(r"&(?:[a-zA-Z]\w{1,30}|#\d{1,7}|#x[0-9a-fA-F]{1,6});")
 # A line break inside a wrapped paragraph: after a long line without the end of a sentence, not before a list item.
 _SOFT_BREAK = re.compile(rf"(?<=[^\n]{{40}})(?<![{FINAL}:;\s])[ \t]*\n[ \t]*(?=[\w(\"'%{{])(?!\w{{1,3}}[.)]\s)")
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]*\x1b\[[0-9;]{0,20}m|[\x00-\x09\x0b-\x1f\x7f]+")

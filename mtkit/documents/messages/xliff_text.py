@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from mtkit.documents.inline import Code, Inline, Kind, inline_of
-from mtkit.documents.messages.message_text import ENTITY, Message, breaks, message_of
+from mtkit.documents.messages.message_text import Message, breaks, message_of
 from mtkit.documents.pieces import Piece, trimmed
 from mtkit.markup.xml_tokens import Token, ends_of, escape, unescape
+from mtkit.text.inline_tags import ENTITY
 from mtkit.text.placeholders import PLACEHOLDER
 
 _AROUND = frozenset(["g", "pc", "mrk"])  # elements whose content is text

@@ -12,8 +12,9 @@ from markdown_it.rules_block import StateBlock
 from markdown_it.token import Token
 
 from mtkit.documents.pages.markdown_inline import Mark, marks_of
-from mtkit.documents.places import NEWLINE, Source, lines_of
+from mtkit.documents.places import Source
 from mtkit.errors import DataError
+from mtkit.text.lines import NEWLINE, line_spans
 
 _MOST_LEVELS = 100  # of quotations and lists within each other, two for an item of a list
 _FRONT_MATTER = re.compile(
@@ -62,7 +63,7 @@ class Blocks:
 
 def blocks_of(text: str) -> Blocks:
     """Return the blocks of a text. Raises DataError if they are nested too deeply."""
-    lines = list(lines_of(text))
+    lines = list(line_spans(text))
     front_matter = _FRONT_MATTER.match(text)
     n_skipped = len(NEWLINE.findall(front_matter[0])) if front_matter else 0
     skipped = front_matter.end() if front_matter else 0

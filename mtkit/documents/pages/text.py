@@ -12,11 +12,12 @@ from mtkit.documents.inline import Inline
 from mtkit.documents.places import line_of
 from mtkit.documents.reading import Options, text_part
 from mtkit.documents.skeleton import Edit, Filled, Put, Reading, Segment
+from mtkit.text.lines import NEWLINE
 from mtkit.text.placeholders import PROSE
 from mtkit.text.sentences import FINAL, without_closing
 
 _LINE = re.compile(r"(?:(?<=[\r\n\f])|\A)[^\S\r\n\f]*+[^\s][^\r\n\f]*+")
-_BREAK = re.compile(r"\r\n|[\r\n\f]")
+_BREAK = re.compile(rf"{NEWLINE.pattern}|\f")
 _PREFIX = re.compile(
     r"[^\S\r\n]*+(?:(?:[-*•–+]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})[.)]|#{1,6}|>{1,9}|\[[ xX]\])[^\S\r\n]++)*"
 )

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from mtkit.documents.places import lines_of
 from mtkit.errors import DataError
+from mtkit.text.lines import line_spans
 from mtkit.text.sentences import FINAL, PAUSING, without_closing
 
 _TIME = r"(?:(\d{1,4}):)?(\d{1,2}):(\d{1,2})[,.](\d{1,3})"
@@ -49,7 +49,7 @@ class Cues:
 def cues_of(text: str) -> Cues:
     """Return the cues of a file. Raises DataError if a timing is damaged, or if there are none."""
     is_vtt = is_webvtt(text)
-    lines = list(lines_of(text))
+    lines = list(line_spans(text))
     timings = {number: timing for number, line in enumerate(lines) if (timing := _timing(text, line, number))}
     if not timings and (text.strip() and not is_vtt):
         first = next(number for number, (start, end) in enumerate(lines) if text[start:end].strip())

@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from mtkit.documents.document import Document
 from mtkit.documents.inline import Code, Kind, Part, inline_of
 from mtkit.documents.pieces import Piece, partners_of, trimmed
-from mtkit.documents.places import NEWLINE, Source, line_of
+from mtkit.documents.places import Source, line_of
 from mtkit.documents.reading import Options, parsed_part
 from mtkit.documents.skeleton import Edit, Filled, Put, Reading, Segment
 from mtkit.documents.subtitles.cues import TAG, Cue, Cues, cues_of, groups, is_webvtt, turn_mark, turns
 from mtkit.documents.subtitles.shares import MOST_PER_SECOND, Word, lines, shares, tagged_words
 from mtkit.text.characters import n_columns
+from mtkit.text.lines import NEWLINE
 from mtkit.text.placeholders import PROSE
 
 _CODE = re.compile(rf"{TAG.pattern}|[♪♫♬♩]+|(?:^|(?<=\s))#(?=\s|$)", re.MULTILINE)

@@ -39,6 +39,7 @@ from mtkit.serving.dialects.values import (
 )
 from mtkit.serving.refusals import BadRequest, Forbidden, NotFound, TooLarge, Unready
 from mtkit.serving.service import TermLine, TranslatedText
+from mtkit.text.lines import NEWLINE
 
 _AUTO = "auto"
 _ALIASES = {"zh": "zh-hans", "zt": "zh-hant", "pb": "pt-br"}  # codes of their models
@@ -265,7 +266,7 @@ class _Dialect:
         is_list = isinstance(values.q, list)
         texts = values.q if isinstance(values.q, list) else [values.q]
         if media_type(request) != JSON:
-            texts = ["\n".join(text.splitlines()) for text in texts]  # browsers send \r\n, which would count as two
+            texts = [NEWLINE.sub("\n", text) for text in texts]  # browsers send \r\n, which would count as two
         self._check(texts, values.alternatives or 0, caller)
         target = self._code(values.target)
         sources, detected = self._sources(texts, values.source)

@@ -47,6 +47,7 @@ from mtkit.serving.dialects.values import address_of
 from mtkit.serving.documents import DocumentJob
 from mtkit.serving.refusals import BadRequest, NotFound, Refusal, TooLarge
 from mtkit.serving.service import TermLine, TermUse, TranslatedSentence, TranslatedText
+from mtkit.text.lines import lines_in
 from mtkit.version import __version__
 
 # A word with a lower probability deserves a look: on Multi30k's test set 1 in 10, of which 70 % are not in the
@@ -217,7 +218,7 @@ def _add_documents(routes: APIRouter, backend: Backend, by: Any) -> None:
         caller: Caller = by,
     ) -> DocumentReply:
         """Accept a document; its translation begins when its turn comes."""
-        lines = [(src, tgt) for src, _, tgt in (line.partition("\t") for line in terms.splitlines() if line.strip())]
+        lines = [(src, tgt) for src, _, tgt in (line.partition("\t") for line in lines_in(terms) if line.strip())]
         language = None if source == AUTO else source
         job = await backend.documents.submit(
             await file.read(), file.filename or "", language, target, caller=caller, terms=_terms(backend, lines)

@@ -16,6 +16,7 @@ from mtkit.serving.caller import Caller
 from mtkit.serving.records.database import Database
 from mtkit.serving.refusals import BadRequest, NotFound, Refusal, TooLarge
 from mtkit.serving.service import TermLine
+from mtkit.text.lines import lines_in
 
 EntriesFormat = Literal["tsv", "csv"]
 Pair = tuple[str, str]  # codes of source and target, without script and region: a dictionary is for all variants
@@ -233,7 +234,7 @@ def read_entries(text: str, format: EntriesFormat, pair: Pair) -> list[TermLine]
 
 def _rows(text: str, format: EntriesFormat) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows that are not blank, with their numbers."""
-    lines = re.split("\r\n?|\n", text)
+    lines = lines_in(text)
     rows: Iterable[list[str]] = csv.reader(lines, strict=True) if format == "csv" else (ln.split("\t") for ln in lines)
     number = 0
     try:
