@@ -78,27 +78,17 @@ def compare(
     Approximate randomization judges a difference, corrected for the number of tests (Holm). Rules of thumb sort
     sentences by length, rarity of their words in the training text, numbers, names, negation and questions.
     """
-    from mtkit.evaluation import evaluate as evaluation
     from mtkit.evaluation.comparison import comparison as comparisons
     from mtkit.evaluation.comparison import page, systems, text
+    from mtkit.evaluation.task import Measures, TextOptions, prepare
 
     if len(paths) < 2:
         raise UsageError(f"{paths[0]} is the only system; give two or more, or score it with `mtkit evaluate`")
     translating = Translating(beam_size, engine, device, overrides or [])
     places, _ = systems.find_places(paths, [])
     translating.check(any_model=any(place.is_model for place in places))
-    task = evaluation.prepare(
-        places,
-        src=src,
-        refs=ref or [],
-        split="dev" if dev_set else split,
-        dev_set=dev_set,
-        languages=(src_lang, tgt_lang),
-        tokenize=tokenize,
-        metrics=["BLEU"],
-        scores=scores or [],
-        train_text=train_text or [],
-    )
+    options = TextOptions(src, ref or [], "dev" if dev_set else split, dev_set, src_lang, tgt_lang, train_text or [])
+    task = prepare(places, options, Measures(["BLEU"], tokenize, scores=scores or []))
     assert task.kinds is not None  # train_text is given
     comparison = comparisons.compare(task.translate(translating.load), task.kinds, settings=task.settings)
     if output is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,8 +42,9 @@ from mtkit.errors import UsageError
 from mtkit.evaluation.metrics.settings import METRICS, MetricName
 
 if TYPE_CHECKING:
-    from mtkit.evaluation import evaluate as evaluation
     from mtkit.evaluation.comparison import systems
+    from mtkit.evaluation.evaluate import Evaluation
+    from mtkit.evaluation.task import Measures, TextOptions
 
 SYSTEMS = "Systems to compare"
 
@@ -154,10 +155,8 @@ def evaluate(
 
     With --split dev, each of several dev sets has scores of its own.
     """
-    from mtkit.cli.judging.score_tables import as_record, as_text
-    from mtkit.evaluation import evaluate as evaluation
-    from mtkit.evaluation.comparison import systems
-    from mtkit.evaluation.metrics import significance
+    from mtkit.evaluation.metrics.significance import Chance
+    from mtkit.evaluation.task import Measures, TextOptions
 
     split = "dev" if dev_set else split
     if not (paths or groups or src or ref) and (folder := _classifier(models, tsv)):
@@ -188,38 +187,63 @@ def evaluate(
         return
     if paths or groups or src or ref:
         evaluate_labels.refuse_tsv(tsv, None)
-    translating = Translating(beam_size, engine, device, overrides or [])
-    places, _ = systems.find_places(paths or [], groups or [])
-    translating.check(any_model=not places or any(place.is_model for place in places))
-    _check_together(systems=bool(places), models=bool(models), kinds=bool(train_text or src_lang), breakdown=breakdown)
-    sets = [None] if src or ref else dev_sets(_first_model(places, models), split, dev_set)
-    check_single_set(sets, {"--output": output, "--scores": scores})
-    score_on = partial(
-        evaluation.evaluate,
-        paths or [],
-        ensemble=models or [],
-        groups=groups or [],
-        src=src,
-        ref=ref or [],
-        split=split,
-        src_lang=src_lang,
-        tgt_lang=tgt_lang,
-        baseline=baseline,
-        metrics=_chosen(metrics or []),
-        tokenize=tokenize,
-        lowercase=lowercase,
-        scores=scores or [],
-        chance=significance.Chance(n_bootstrap, n_randomization, seed),
-        breakdown=breakdown,
-        train_text=train_text or [],
-        output=output,
-        load=translating.load,
+    if (train_text or src_lang) and not breakdown:
+        raise UsageError("--train-text and --src-lang need --breakdown, which sorts sentences by kind")
+    kinds = (train_text or []) if breakdown else None
+    _evaluate_systems(
+        (paths or [], groups or [], models or []),
+        TextOptions(src, ref or [], split, dev_set, src_lang, tgt_lang, kinds),
+        Measures(
+            _chosen(metrics or []),
+            tokenize,
+            lowercase,
+            scores or [],
+            Chance(n_bootstrap, n_randomization, seed),
+            baseline,
+        ),
+        Translating(beam_size, engine, device, overrides or []),
+        output,
+        as_json=as_json,
     )
-    results = {name: score_on(dev_set=name) for name in sets}
+
+
+def _evaluate_systems(
+    named: tuple[list[str], list[str], list[Path]],
+    text: TextOptions,
+    measures: Measures,
+    translating: Translating,
+    output: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Score translators and files of translations. named: --system, --group and --model."""
+    from mtkit.cli.judging.score_tables import as_record, as_text
+    from mtkit.evaluation.comparison.systems import find_places
+    from mtkit.evaluation.evaluate import evaluate_places
+
+    paths, groups, models = named
+    places, members = find_places(paths, groups)
+    translating.check(any_model=not places or any(place.is_model for place in places))
+    if places and models:
+        raise UsageError("--model and --system exclude each other: give the model as another --system")
+    sets = [None] if text.src or text.refs else dev_sets(_first_model(places, models), text.split, text.dev_set)
+    check_single_set(sets, {"--output": output, "--scores": measures.scores})
+    results = {
+        name: evaluate_places(
+            places,
+            members,
+            replace(text, dev_set=name),
+            measures,
+            ensemble=models,
+            output=output,
+            load=translating.load,
+        )
+        for name in sets
+    }
     print_by_set(results, as_json=as_json, as_record=as_record, as_text=as_text)
-    changed = src or ref or split != "test" or translating.is_changed or metrics or tokenize or lowercase or tgt_lang
-    changed = changed or scores
-    if not places and len(models or []) < 2 and not changed:
+    other_text = text.src or text.refs or text.split != "test" or text.tgt_lang
+    other_scores = measures.tokenize or measures.lowercase or measures.scores or len(measures.metrics) < len(METRICS)
+    if not (places or len(models) > 1 or translating.is_changed or other_text or other_scores):
         [result] = results.values()
         _keep_for_report(model_folders(models)[0], result)
 
@@ -247,15 +271,7 @@ def _classifier(models: list[Path] | None, tsv: Path | None) -> Path | None:
     return classifiers[0] if classifiers else None
 
 
-def _check_together(*, systems: bool, models: bool, kinds: bool, breakdown: bool) -> None:
-    """Raise UsageError for options that exclude or need each other; kinds: one of those that sort sentences."""
-    if kinds and not breakdown:
-        raise UsageError("--train-text and --src-lang need --breakdown, which sorts sentences by kind")
-    if systems and models:
-        raise UsageError("--model and --system exclude each other: give the model as another --system")
-
-
-def _keep_for_report(model: Path, result: evaluation.Evaluation) -> None:
+def _keep_for_report(model: Path, result: Evaluation) -> None:
     """Let the run's report.html show what its model reaches on the test set of its config."""
     from mtkit.runs import report
 

@@ -12,7 +12,7 @@ from mtkit.cli import app
 from mtkit.config.data import CorpusFiles
 from mtkit.config.schema import Config
 from mtkit.evaluation.comparison.systems import read_test_set
-from mtkit.evaluation.evaluate import find_languages
+from mtkit.evaluation.task import find_languages
 from mtkit.translation.translator import Translator
 
 SRC = ["The cat sleeps.", "It is not raining.", "", "Are we under the table?"]
