@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,22 +17,16 @@ JOB_FILE = "job.json"
 _FORMAT = 1
 
 
-@dataclass(frozen=True)
-class Identity:
-    """What a job depends on."""
-
-    digest: str
-    checksums: list[str]  # sha256 of each input
-
-
 def job_file(inputs: Sequence[Path], settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the job file of a new job says."""
     stamps = dict(zip(_keys(inputs), map(stamp, inputs), strict=True))  # first: a file may change meanwhile
     return {"mtkit_job": _FORMAT, "identity": _identity(settings, inputs, {}, {}), "stamps": stamps}
 
 
-def check_identity(work: Path, inputs: Sequence[Path], settings: Mapping[str, Any], restart_hint: str) -> Identity:
-    """Return the identity of the job in the work folder. Raises MtkitError, which says what differs, if it has another.
+def check_identity(work: Path, inputs: Sequence[Path], settings: Mapping[str, Any], restart_hint: str) -> str:
+    """Return the checksum of the identity of the job in the work folder.
+
+    Raises MtkitError, which says what differs, if the job has another identity.
 
     restart_hint: how a user discards it.
     """
@@ -50,8 +43,7 @@ def check_identity(work: Path, inputs: Sequence[Path], settings: Mapping[str, An
             f"{work}: holds an interrupted job that differs: {'; '.join(changes)}; continue it as it was begun, or "
             f"{restart_hint}"
         )
-    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
-    return Identity(digest, list(identity["inputs"].values()))
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def stamp(path: Path) -> list[int]:

@@ -18,7 +18,7 @@ from mtkit.console import counted, log, progress_bar
 from mtkit.errors import MtkitError
 from mtkit.files import TEMPORARY, atomic_file, open_locked, remove_leftovers_of, sha256_file, write_text
 from mtkit.jobs.executors import Executor
-from mtkit.jobs.identity import JOB_FILE, Identity, check_identity, job_file
+from mtkit.jobs.identity import JOB_FILE, check_identity, job_file
 from mtkit.jobs.interrupts import termination_as_interrupt
 from mtkit.jobs.shards import Done, MakeShard, ShardTask, finished_shards, read_done, remove_folder, shard_folder
 
@@ -54,23 +54,23 @@ def run_job(
     inputs: Sequence[Path],
     settings: Mapping[str, Any],
     executor: Executor,
-    work: Path | None = None,
     restart: bool = False,
     restart_hint: str = "start over with --restart",
 ) -> Result:
     """Return what make returns; it runs the stages one after the other (`Job.run`) and then calls `Job.finish`.
 
-    inputs, settings (JSON): all that the output depends on; mtkit's version is added. work: the work folder. restart:
-    discard an interrupted job. restart_hint: how a user does that, for error messages.
+    inputs, settings (JSON): all that the output depends on; mtkit's version is added. restart: discard an
+    interrupted job. restart_hint: how a user does that, for error messages.
 
     Raises MtkitError if an interrupted job in the work folder differs (the message says in what), or if another process
     works on it. After any exception, including KeyboardInterrupt (also from SIGTERM), finished shards are kept.
     """
     output = output.resolve()
-    work = work_folder(output) if work is None else work.resolve()
+    work = work_folder(output)
     with termination_as_interrupt(), executor, _disk_full_explained(work):
-        if restart:
-            discard_job(output, work)
+        if restart and (work / JOB_FILE).is_file():
+            with _locked(work, "end it before --restart"):
+                remove_folder(work)
         _check_place(work)
         with _locked(work, "wait until it ends"):
             remove_leftovers_of(output)
@@ -87,21 +87,13 @@ def work_folder(output: Path) -> Path:
     return output.with_name(output.name + _WORK)
 
 
-def discard_job(output: Path, work: Path | None = None) -> None:
-    """Remove the work folder of an interrupted job. Raises MtkitError if a process of this machine works in it."""
-    work = work_folder(output) if work is None else work
-    if (work / JOB_FILE).is_file():
-        with _locked(work, "end it before --restart"):
-            remove_folder(work)
-
-
 class Job:
     """A job under way; made by `run_job`."""
 
-    def __init__(self, work: Path, identity: Identity, executor: Executor) -> None:
+    def __init__(self, work: Path, digest: str, executor: Executor) -> None:
+        """digest: the checksum of the job's identity."""
         self.work = work
-        self.identity = identity
-        self.folder = work / identity.digest
+        self.folder = work / digest
         self.executor = executor
         self.folder.mkdir(exist_ok=True)
 

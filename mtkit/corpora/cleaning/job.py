@@ -55,7 +55,6 @@ def run_clean(
     outputs: Sequence[Output],
     *,
     executor: Executor,
-    work: Path | None = None,
     restart: bool = False,
 ) -> CleanResult:
     """Clean corpora, or resume an interrupted cleaning.
@@ -90,7 +89,6 @@ def run_clean(
             "packages": {name: importlib.metadata.version(name) for name in _packages(cfg)},
         },
         executor=executor,
-        work=work,
         restart=restart,
     )
 
