@@ -97,7 +97,7 @@ def may_be_code(text: str) -> bool:
 
 
 def codes_like(text: str) -> list[str]:
-    """Return the codes of languages that may be meant by a text that is no code: de for German, germn and ger."""
+    """Return the codes of languages that may be meant by a text that is not a code: de for German, germn and ger."""
     word = text.lower()
     if word in _BY_COUNTRY:
         return [_BY_COUNTRY[word]]

@@ -77,7 +77,7 @@ def _wrong_columns(example: Example, line: str, n_texts: int | None, *, is_given
 def find_labelling(corpora: Sequence[CorpusFiles], pairs: bool | None = None) -> Labelling:
     """Read the labels, sorted, and how many texts a row has; pairs: whether there must be two.
 
-    Raises DataError if the text cannot be read, or if its labels are no labels: a single one, or very many.
+    Raises DataError if the text cannot be read, or if the last column does not hold labels (one value, or very many).
     """
     counts: Counter[str] = Counter()
     n_texts = None if pairs is None else 1 + pairs
@@ -110,7 +110,7 @@ def find_labelling(corpora: Sequence[CorpusFiles], pairs: bool | None = None) ->
 def with_found_labels(data: DataConfig) -> DataConfig:
     """Return a classifier's data section with the labels, and with pairs, of its training text; those it has stay.
 
-    Raises DataError if there is no such text, or if its labels are no labels.
+    Raises DataError if there is no such text, or if the last column does not hold labels.
     """
     if data.labels and data.pairs is not None:
         return data

@@ -68,12 +68,14 @@ def format_of(path: Path, options: Options) -> str:
         return options.format
     name = format_named(path)
     if name is None:
-        raise UsageError(f"{path}: the ending {path.suffix!r} names no known format; say --format, one of {known}")
+        raise UsageError(
+            f"{path}: unknown file extension {path.suffix!r}; choose a format with --format, one of {known}"
+        )
     return name
 
 
 def format_named(path: Path) -> str | None:
-    """Return the format that the ending of a name tells; None if none."""
+    """Return the format that a file extension means; None for an unknown one."""
     ending = path.suffix.lower().removeprefix(".")
     return next((name for name, endings in FORMATS.items() if ending in endings), None)
 
@@ -104,7 +106,7 @@ def document_of(raw: bytes, format_name: str, options: Options, name: str = "doc
     try:
         document = read(raw, options)
         for part in document.parts:
-            _ = part.reading  # so that what is wrong is said now
+            _ = part.reading  # so that an error is raised now
         return document
     except DataError as error:
         raise DataError(f"{name}: {error}") from None
@@ -149,7 +151,7 @@ def _decoded(
 ) -> tuple[str, Callable[[str], bytes]]:
     """Return a text and what encodes another one likewise."""
     if kind := next((kind for start, kind in _NO_TEXTS.items() if raw.startswith(start)), None):
-        raise DataError(f"is {kind}, not a text; give it the ending of its format, or say --format")
+        raise DataError(f"is {kind}, not a text; use the file extension of its format, or --format")
     bom = next((mark for mark in _BOMS if raw.startswith(mark)), b"")
     encoding = _BOMS[bom] if bom else _declared(raw, declared)
     try:

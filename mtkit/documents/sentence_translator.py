@@ -69,7 +69,7 @@ class SentenceTranslator:
         ]
 
     def align(self, pairs: Sequence[tuple[str, str]]) -> list[Alignment]:
-        """Return how the words of sentences and their translations have to do with each other."""
+        """Return how the words of sentences and of their translations correspond."""
         words = [(self._words(src, src), self._words(tgt, src)) for src, tgt in pairs]
         return [
             Alignment(src, tgt, np.round(weights, 4).tolist())

@@ -27,7 +27,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Alignment:
-    """The words of a sentence and of its translation, and how much they have to do with each other."""
+    """The words of a sentence and of its translation, and how strongly they correspond."""
 
     src: Sequence[Interval]
     tgt: Sequence[Interval]

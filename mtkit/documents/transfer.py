@@ -37,7 +37,7 @@ def transfer(
 ) -> Transfer:
     """Return the translation of inline.text with its codes.
 
-    weights: (target words, source words); how much each target word has to do with each source word. Rows add up to at
+    weights: (target words, source words); how strongly target and source words correspond. Rows add up to at
     most 1.
     write: turns text into that of the document, such as & into &amp;.
     words: of inline.text and of the translation; default: those of `word_spans`. No code divides one.

@@ -43,7 +43,7 @@ def read_xml(text: str, rules: XmlRules) -> Document:
         return Reading(text, [segment for segment in segments if segment is not None])
 
     part = parsed_part(text.encode("utf-8"), _tokens, read, _structure)
-    _ = part.parsed  # so that what is wrong is said now
+    _ = part.parsed  # so that an error is raised now
     return Document([part], placeholders=PROSE)
 
 

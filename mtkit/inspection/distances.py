@@ -114,7 +114,7 @@ def _vectors(layers: Sequence[RelativePositions], origin: str) -> DistancesView:
 
 
 def _learned(distances: range, panels: Sequence[Panel]) -> list[str]:
-    """Say in words what the vectors are, which are longest, and which are told apart."""
+    """Say in words what the vectors are, which are longest, and which ones differ."""
     reach = -distances[0]
     ahead = f" and {reach} ahead" if distances[-1] > 0 else ", since the decoder sees no later ones"
     sentences = [
@@ -133,7 +133,7 @@ def _learned(distances: range, panels: Sequence[Panel]) -> list[str]:
         near = _mean([value for distance, row in by_distance if distance in _NEAR for value in row])
         far = _mean([value for distance, row in by_distance if distance not in _NEAR for value in row])
         if far - near > _CLEARLY:
-            sentence += f", {near:.2f} up to two tokens away but {far:.2f} beyond: near tokens are told apart better"
+            sentence += f", {near:.2f} up to two tokens away but {far:.2f} beyond: near tokens differ more"
         sentences.append(sentence + ".")
     return sentences
 

@@ -38,7 +38,7 @@ _ERASED = {"pad": "hidden from all others", "unk": "replaced by <unk>", "omit": 
 class Saliency:
     """The three measures, each a matrix (T, S): a row per target token and a column per source token of the pair.
 
-    Of a classifier, the one row is that of a label, and <start>, which is no part of the text, has no column.
+    Of a classifier, the one row is that of a label, and <start>, which is not part of the text, has no column.
     """
 
     pair: SentencePair

@@ -105,7 +105,7 @@ def _values_of_word(word: str) -> list[int]:
     while part := _compound_parts().match(word, at):
         values += [table[part[0]]] if part[0] in table else []
         at = part.end()
-    if values[-2:] == [4, 20]:  # vierundzwanzig, which is no quatre-vingt
+    if values[-2:] == [4, 20]:  # vierundzwanzig, which is not quatre-vingt
         values[-2:] = [20, 4]
     return values if sum(values) > 1 else []  # "ein..." and "en..." begin too many words
 

@@ -25,7 +25,7 @@ from mtkit.training.preparation.prepared import Prepared
 
 _INT8_COST = 0.5  # of a validation: int8 takes less than half of the time, and there is no loss to compute
 _LINES = 200  # of all dev sets, to compare both engines on
-# A single near tie that the engines decide differently is no fault; the probabilities must agree as in any export.
+# A single near tie that the engines decide differently is not an error; the probabilities must agree as in any export.
 _TOLERANCE = replace(DEFAULT_TOLERANCES["float32"], token_agreement=0.99)
 
 

@@ -68,7 +68,7 @@ def interval_weights(
     intervals: Sequence[tuple[Sequence[Interval], Sequence[Interval]]],
     lexicon: AlignmentLexicon | None = None,
 ) -> list[npt.NDArray[np.float64]]:
-    """Return how much parts of a translation have to do with those of its source: for each pair (target, source).
+    """Return how strongly parts of a translation correspond to those of its source: for each pair (target, source).
 
     intervals: of each pair, the parts of source and target, such as words: characters from, up to. A row adds up to at
     most 1; the rest is attention to the end of the sentence and to what is in no part. Rows are 0 for texts that are

@@ -51,7 +51,7 @@ class BeamGroups:
     """Diverse beam search (Vijayakumar et al. 2018): G groups of W hypotheses, each a beam of its own.
 
     To a group, a token costs diversity_penalty nats for each hypothesis of the groups before it that has just chosen
-    the same (Hamming diversity). This steers the choice and is no part of the score. One group is plain beam search.
+    the same (Hamming diversity). This steers the choice and is not part of the score. One group is plain beam search.
     """
 
     def __init__(self, cfg: SearchConfig) -> None:

@@ -54,7 +54,7 @@ class DocumentJob:
 
     @property
     def error(self) -> str | None:
-        """What the caller is told if there is no translation."""
+        """The message for the caller if there is no translation."""
         return None if self.refusal is None else str(self.refusal)
 
     @property
@@ -114,7 +114,7 @@ class Documents:
         format = format or format_named(Path(PureWindowsPath(name).name))
         if format not in FORMATS:
             endings = ", ".join(ending for endings in FORMATS.values() for ending in endings)
-            raise BadRequest(f"the ending of the file's name tells no known format; known endings are {endings}")
+            raise BadRequest(f"unknown file extension; known ones are {endings}")
         models = self._service.models
         tgt = models.code(tgt)
         if src is not None:
@@ -165,10 +165,10 @@ class Documents:
             self._folder = None
 
     async def _make_room(self, caller: Caller) -> None:
-        """If there are too many jobs, forget an ended one: the oldest of who has most.
+        """If there are too many jobs, delete the oldest ended one of the caller who keeps the most.
 
-        The caller counts as having one more, so that nobody loses a result to somebody with as many. Raises Busy if
-        none has ended but of callers with fewer.
+        The caller counts as keeping one more, so that no caller loses a result to another with as many. Raises Busy if
+        only callers with fewer jobs have ended ones.
         """
         while len(self._jobs) >= self._limits.max_documents:
             n_jobs = Counter(job.caller.name for job in self._jobs.values())
@@ -239,7 +239,7 @@ class Documents:
             await ask("write")
 
     def _find_source(self, job: DocumentJob, beginning: str) -> None:
-        """Detect the language of a document if nobody has said it; without letters it has none.
+        """Detect the language of a document if the caller has not given it; without letters it has none.
 
         Raises BadRequest if it is not clear.
         """

@@ -24,7 +24,7 @@ def through(first: Translated, second: Translated) -> Translated:
 
 
 def _composed(first: Alignment, second: Alignment) -> Alignment:
-    """Return how the words of the last text have to do with those of the first: by way of those between."""
+    """Return how the words of the last text correspond to those of the first, through those between."""
     if not (first.src and first.tgt and second.src and second.tgt):
         return Alignment((), (), ())
     between = _overlaps(second.src, first.tgt)

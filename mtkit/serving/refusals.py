@@ -61,7 +61,7 @@ class Busy(Refusal):
 
 
 class Unready(Refusal):
-    """A model's folder is being replaced; whether that ends, nobody knows."""
+    """A model's folder is being replaced, with no known end."""
 
     status = 503
 

@@ -26,7 +26,7 @@ class NearTexts:
 
     Nothing is missed. With the n-grams of each text sorted from rare to frequent, two sets with that much in common
     share one of their first few (prefix filtering; Bayardo, Ma and Srikant 2007). Signatures of 256 bits rule out most
-    of the candidates that this leaves; the sets of the others are compared. n-grams are told apart by 64-bit hashes.
+    of the candidates that this leaves; the sets of the others are compared. 64-bit hashes stand for the n-grams.
     """
 
     def __init__(self, texts: Sequence[str]) -> None:

@@ -1,7 +1,7 @@
 """Replace the matches of `data.placeholders` in a text by reserved tokens, and put them back exactly as they were.
 
 The tokenizers have a few reserved tokens, `<ph1>` to `<ph9>`, which the model learns to copy. A text that contains such
-a token itself is no exception: it counts as a match. The number of the first match follows from the rest of the text,
+a token itself counts as a match too. The number of the first match follows from the rest of the text,
 so that the model meets all tokens equally often, and that equal texts with different matches are translated alike.
 """
 

@@ -84,9 +84,9 @@ def test_words_say_when_near_tokens_are_told_apart_and_far_ones_not():
                 vectors = model.get_parameter(f"encoder_layers.{layer}.self_attention.relative.{name}")
                 vectors.copy_(torch.tensor([one] * 7 + near + [one] * 7))
     keys, values = distances_of_model(model, "src", 64).summary[1:]
-    assert "0.00 up to two tokens away but 1.00 beyond: near tokens are told apart" in keys
-    assert "told apart" in values
-    assert "told apart" not in distances_of_model(with_vectors([one] * 7), "src", 64).summary[1]
+    assert "0.00 up to two tokens away but 1.00 beyond: near tokens differ more" in keys
+    assert "differ more" in values
+    assert "differ more" not in distances_of_model(with_vectors([one] * 7), "src", 64).summary[1]
 
 
 def test_a_decoder_has_no_later_positions_and_a_recurrent_one_none():

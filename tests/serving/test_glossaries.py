@@ -194,7 +194,10 @@ def test_a_file_that_is_none_of_glossaries_is_refused(tmp_path):
     with sqlite3.connect(tmp_path / "other") as connection:
         connection.execute("CREATE TABLE a (b)")
     connection.close()
-    for path, fact in ((tmp_path / "text", "not a database"), (tmp_path / "other", "this version")):
+    for path, fact in (
+        (tmp_path / "text", "not a database"),
+        (tmp_path / "other", "of glossaries of version"),
+    ):
         with pytest.raises(MtkitError, match=fact) as error:
             Glossaries(path, 5)
         assert str(path) in str(error.value)

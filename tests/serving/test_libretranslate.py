@@ -286,7 +286,7 @@ def test_without_workers_the_service_is_not_healthy():
         ({}, EN_FR, "missing file parameter"),
         ({"file": ("a.txt", b"")}, EN_FR, "empty file"),
         ({"file": ("a.txt", b"x")}, {"target": "fr"}, "missing source parameter"),
-        ({"file": ("a.xyz", b"x")}, EN_FR, "ending"),
+        ({"file": ("a.xyz", b"x")}, EN_FR, "file extension"),
         ({"file": ("a.txt", b"x")}, {"source": "auto", "target": "fr"}, "the language of the document is not clear"),
         ({"source": ("s.txt", b"en")}, {"target": "fr"}, "source parameter: Input should be a valid string"),
         ({"file": ("a.txt", b"x"), "other": ("b.txt", b"x")}, EN_FR, "Too many files"),

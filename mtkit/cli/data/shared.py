@@ -26,7 +26,7 @@ def files_named(param: typer.CallbackParam, outputs: list[Path] | None) -> list[
 
 
 def plain_text(path: Path) -> Path:
-    """Check that the first of two text files is one, so that a file with both sides alone is told what to do."""
+    """Check that the first of two text files is one; for a single file with both sides, the error says what to do."""
     from mtkit.corpora.cleaning import sources
 
     sources.check_plain_text(path)

@@ -36,7 +36,7 @@ def options_of(source: Path, target: Path, format_name: str | None, columns: str
         raise UsageError(f"--columns: for tables; {source} is read as {name}")
     if format_name is None and of_target not in (None, name):
         raise UsageError(
-            f"--output {target}: the ending names {of_target}, but the document is {name}; give it the same"
+            f"--output {target}: the file extension means {of_target}, but the document is {name}; use the same"
         )
     return reading.Options(name, options.columns)
 

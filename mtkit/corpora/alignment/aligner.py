@@ -75,7 +75,7 @@ def align_texts(
 def _lowest(beads: Beads) -> float:
     """Return the penalty for a poor pair at its expected place, which depends on how common poor pairs are here.
 
-    In text where every tenth pair is wrong, another wrong one is no sign of a slip.
+    In text where every tenth pair is wrong, another wrong one does not mean that the lines slip.
     """
     scores = beads.scores[(beads.sizes() == 1).all(axis=1)]
     return max(LOWEST, math.log((1 + (scores < _POOR).sum()) / (2 + len(scores))))

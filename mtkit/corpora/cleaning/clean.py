@@ -13,7 +13,7 @@ from mtkit.corpora.cleaning.window import Lines, Window
 from mtkit.pair_files.pairs import Pair
 from mtkit.quality.language import knows
 
-# Characters of a side: what is longer is no sentence, and to judge it would take seconds.
+# Characters of a side: anything longer is not a sentence, and judging it would take seconds.
 LONGEST_JUDGED = 20_000
 
 

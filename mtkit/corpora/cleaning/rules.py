@@ -224,7 +224,7 @@ RULES: dict[str, Rule] = {
 
 def active_rules(cfg: CleanConfig) -> list[str]:
     """Return the names of the rules that the settings do not switch off."""
-    always = ("empty", "max_letters")  # without a limit of the config, max_letters still drops what is no sentence
+    always = ("empty", "max_letters")  # without a limit of the config, max_letters still drops what is not a sentence
     return [name for name in RULES if name in always or getattr(cfg, name) not in (None, False)]
 
 

@@ -86,7 +86,7 @@ def languages_of(src: Path, tgt: Path, langs: str | None) -> Languages:
 
 
 def parse_langs(text: str) -> Languages:
-    """Return the two codes in "en-de", "en-pt_BR" or, for codes with hyphens, "en,pt-BR"; warn of what is no code.
+    """Return the two codes in "en-de", "en-pt_BR" or, for codes with hyphens, "en,pt-BR"; warn about unknown ones.
 
     Raises UsageError if they are not two.
     """

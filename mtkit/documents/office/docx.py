@@ -97,7 +97,7 @@ def _is_text_field(code: str) -> bool:
 
 
 def _owners(xml: Xml) -> dict[int, tuple[_Field, str]]:
-    """Return to which field each token belongs that is no text of a result, and whether it opens or closes it."""
+    """Return, for each token that is not text of a result, its field and whether it opens or closes it."""
     owners: dict[int, tuple[_Field, str]] = {}
     stories: list[list[_Field]] = [[]]  # text boxes have fields of their own
     for index, (token, name) in enumerate(zip(xml.tokens, xml.names, strict=True)):

@@ -50,7 +50,7 @@ _RAISED = re.compile(r"""\sbaseline\s*=\s*["'][1-9]""")  # numbers in raised run
 
 
 def types(archive: Archive) -> dict[str, str]:
-    """Return the content type of each member that has one. Raises DataError if the zip is no office document."""
+    """Return the content type of each member that has one. Raises DataError if the zip is not an office document."""
     xml = member_xml(archive, _TYPES, PREFIXES).parsed
     by_ending: dict[str, str] = {}
     by_name: dict[str, str] = {}

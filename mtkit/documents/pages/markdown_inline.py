@@ -41,7 +41,7 @@ class Mark(NamedTuple):
     kind: Kind
     name: str = ""
     text: str = ""  # what is read in its place
-    is_text: bool = False  # it is no code: an escaped character, an entity, the end of a line
+    is_text: bool = False  # not a code: an escaped character, an entity, the end of a line
     alt: Interval | None = None  # where the description of an image stands
     title: Interval | None = None  # where the title of a link stands, without quotes
     label: str | None = None  # of a link whose text is its label
@@ -253,7 +253,7 @@ _DELIMITERS = frozenset(f"{name}_{side}" for name in ("em", "strong", "s") for s
 
 
 def _without_elements(marks: Sequence[Mark], tags: Sequence[html_text.FoundTag]) -> list[Mark]:
-    """Tell apart opening and closing tags; make one code of each element whose content is no language."""
+    """Tell apart opening and closing tags; make one code of each element whose content is not language."""
     by_start = {start: index for index, (start, _, _) in enumerate(tags)}
     ends = html_text.ends_of(tags)
     kept: list[Mark] = []

@@ -1,6 +1,6 @@
 """Plain text: blank lines separate paragraphs; the lines of a wrapped paragraph are one text, other lines one each.
 
-Indentation, marks of lists, headings and quotations, and tabs are no text.
+Indentation, tabs, and the marks of lists, headings and quotations are not text.
 """
 
 import re

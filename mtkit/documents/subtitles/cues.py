@@ -43,7 +43,7 @@ class Cues:
 
     text: str  # of the file
     cues: Sequence[Cue]
-    headers: Sequence[str]  # the lines of numbers and timings, and all that is no text of cues
+    headers: Sequence[str]  # the lines of numbers and timings, and everything else outside the text of cues
 
 
 def cues_of(text: str) -> Cues:
@@ -72,7 +72,7 @@ def _timing(text: str, line: Interval, number: int) -> re.Match[str] | None:
     timing = _TIMING.match(raw)
     if timing is None and _LIKE_TIMING.match(raw):
         raise DataError(
-            f"line {number + 1}: {raw.strip()[:60]!r} is no timing; write it like 00:01:02,500 --> 00:01:04,000"
+            f"line {number + 1}: {raw.strip()[:60]!r} is not a timing; write it like 00:01:02,500 --> 00:01:04,000"
         )
     return timing
 

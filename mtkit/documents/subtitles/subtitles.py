@@ -33,7 +33,7 @@ def read(raw: bytes, options: Options) -> Document:
 
 
 def _structure(found: Cues) -> object:
-    """Return numbers, timings and all else that is no text of cues, and the tags without partners, counted."""
+    """Return numbers, timings and everything else outside the text of cues, and the tags without partners, counted."""
     tags = (tag for cue in found.cues for line in cue.lines for tag in TAG.finditer(found.text, *line))
     return found.headers, len(found.cues), Counter(tag[0] for tag in tags if not tag["name"] or tag["name"] == "v")
 

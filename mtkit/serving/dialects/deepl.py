@@ -229,7 +229,7 @@ class _Dialect:
             raise BadRequest("the field file is missing")
         name = file.name or values.filename or ""
         if values.output_format and not name.lower().endswith(f".{values.output_format.lower()}"):
-            raise BadRequest("a document keeps its format: output_format must be the ending of the file's name")
+            raise BadRequest("a document keeps its format: output_format must be the file extension")
         tgt = self._backend.service.models.code(values.target_lang)
         terms = await self._terms(values, tgt, caller)
         job = await self._backend.documents.submit(file.raw, name, values.source_lang, tgt, caller=caller, terms=terms)

@@ -35,7 +35,7 @@ _SCHEME = "deepl-auth-key"
 
 
 def caller_of(backend: Backend, request: Request, key: str | None = None) -> Caller:
-    """Return who asks: by the key in the header Authorization, or by the one among the values. Raises Refusal."""
+    """Return the caller, by the key in the header Authorization or among the values. Raises Refusal."""
     scheme, _, in_header = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == _SCHEME:
         key = in_header.strip()

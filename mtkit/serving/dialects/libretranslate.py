@@ -169,7 +169,7 @@ class FrontendSettings(BaseModel):
     keyRequired: bool
     suggestions: bool = Field(description="whether /suggest takes corrections")
     filesTranslation: bool
-    supportedFilesFormat: list[str] = Field(description="endings of names")
+    supportedFilesFormat: list[str] = Field(description="file extensions")
     language: LanguagesToStartWith
 
 
@@ -257,7 +257,7 @@ class _Dialect:
         self._owners: OrderedDict[str, Caller] = OrderedDict()  # of documents, by their ids
 
     def admit(self, request: Request, key: str | None) -> Caller:
-        """Return who asks. Raises Refusal."""
+        """Return the caller. Raises Refusal."""
         return self._backend.gate.admit(key, address_of(request))
 
     async def translate(self, request: Request) -> dict[str, Any]:

@@ -104,7 +104,7 @@ def router(backend: Backend) -> APIRouter:
 
 
 def _add_texts(routes: APIRouter, backend: Backend, by: Any) -> None:
-    """Add the routes of texts and what is known of them. by: depends on who asks."""
+    """Add the routes of texts and what is known of them. by: depends on the caller."""
     service = backend.service
 
     @routes.get("/models", responses=refusals())
@@ -167,7 +167,7 @@ def _add_texts(routes: APIRouter, backend: Backend, by: Any) -> None:
 
 
 def _add_words(routes: APIRouter, backend: Backend, by: Any) -> None:
-    """Add the routes of single words of translations. by: depends on who asks."""
+    """Add the routes of single words of translations. by: depends on the caller."""
     service = backend.service
 
     @routes.post("/words", responses=refusals(400, 403, 408, 413, 422, 429, 503, 504))
@@ -207,7 +207,7 @@ def _add_words(routes: APIRouter, backend: Backend, by: Any) -> None:
 
 
 def _add_documents(routes: APIRouter, backend: Backend, by: Any) -> None:
-    """Add the routes of documents. by: depends on who asks."""
+    """Add the routes of documents. by: depends on the caller."""
 
     @routes.post("/documents", status_code=202, responses=refusals(400, 403, 408, 413, 422, 429, 503))
     async def send_document(

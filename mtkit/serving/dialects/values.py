@@ -21,7 +21,7 @@ _Values = TypeVar("_Values", bound=BaseModel)
 async def read_values(request: Request, model: type[_Values]) -> _Values:
     """Return the values of a request, checked: of its JSON, or of its form and its query.
 
-    JSON is strict: "4" is no number. Of a form, a field that comes several times is a list, an empty one is absent.
+    JSON is strict: "4" is not a number. In a form, a repeated field is a list, and an empty one is absent.
     Raises BadRequest that names the first field that is wrong.
     """
     kind = media_type(request)

@@ -29,7 +29,7 @@ class Acceptor:
         if isinstance(loop, asyncio.BaseEventLoop):
             return
         for served in server.sockets:
-            # a descriptor of our own: uvloop lets nobody else watch its one
+            # a descriptor of our own: uvloop lets no one else watch its one
             listening = socket.socket(fileno=os.dup(served.fileno()))
             self._sockets.append(listening)
             loop.add_reader(listening, self._accept, listening)
@@ -39,7 +39,7 @@ class Acceptor:
         for _ in range(_MOST_AT_ONCE):
             try:
                 connection, _address = listening.accept()
-            except OSError:  # nobody waits; or descriptors have run out, and uvloop turns clients away
+            except OSError:  # no client waits; or descriptors have run out, and uvloop turns clients away
                 return
             task = loop.create_task(loop.connect_accepted_socket(self._make_protocol, connection))
             self._tasks.add(task)

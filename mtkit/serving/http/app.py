@@ -23,7 +23,7 @@ from mtkit.serving.refusals import Refusal
 from mtkit.version import __version__
 
 _TRANSLATING = "/translate", "/api/translate", "/api/stream", "/v2/translate"  # paths that translate at once
-_CLIENT_CLOSED = 499  # as nginx calls it; nobody receives it
+_CLIENT_CLOSED = 499  # nginx's name for it; no client receives it
 _FILE_PATHS = "/translate_file", "/v2/document", "/api/document"  # beginnings of paths that take documents
 _METHODS = "DELETE", "GET", "HEAD", "PATCH", "POST", "PUT"
 _PREFLIGHT_S = 3600  # that a browser may remember what a page of another origin may do

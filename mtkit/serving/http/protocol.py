@@ -14,7 +14,7 @@ _HEAD_S = 10.0  # that a head may take to arrive
 class BoundedProtocol(HttpToolsProtocol):
     """Closes connections whose request does not begin in time, or has headers without an end.
 
-    uvicorn alone waits for the end of a head for ever, and keeps all of it.
+    uvicorn alone waits indefinitely for the rest of the headers, and keeps all of them.
     """
 
     _n_bytes_since_progress = 0

@@ -23,13 +23,13 @@ _KEEP_ALIVE_S = 75  # of an idle connection; longer than proxies keep theirs, so
 
 def serve(cfg: ServeConfig) -> None:
     """Serve until a signal ends it. Raises MtkitError if the service cannot start."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # uvicorn raises it again at the end, which is no failure
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # uvicorn raises it again at the end, which is not a failure
     backend = Backend.from_config(cfg)
     settings = uvicorn.Config(
         create_app(backend),
         host=cfg.host,
         port=cfg.port,
-        log_level="error",  # what clients do wrong is no news, and would fill the log
+        log_level="error",  # errors of clients would fill the log
         access_log=False,
         backlog=_BACKLOG,
         timeout_keep_alive=_KEEP_ALIVE_S,

@@ -4,7 +4,7 @@ A suggestion is `held` if the vetting has doubts about it, else `vetted`; a pers
 What is accepted acts for all callers. What is vetted acts for the caller who suggested it, if the settings say so.
 
 Callers without a key are one caller: what one of them suggests would act for all of them. So their suggestions wait
-for a person, unless nobody but this machine's own users can reach the service.
+for a person, unless only users of this machine can reach the service.
 """
 
 import asyncio
@@ -97,7 +97,7 @@ class CorrectionFile:
         translation: str | None,
         doubts: Sequence[str],
     ) -> None:
-        """Keep a suggestion; it replaces the caller's own for this source that nobody has decided on.
+        """Keep a suggestion; it replaces the caller's own pending one for this source.
 
         Raises TooManyRequests if too many wait for a decision, Busy if the file cannot be written now.
         """
@@ -187,7 +187,7 @@ class Corrections:
         if not source.strip() or not suggestion.strip():
             raise BadRequest("a correction needs a text and its translation")
         if any(map(_is_surrogate, source + suggestion)):
-            raise BadRequest("half of a surrogate pair is no text")
+            raise BadRequest("half of a surrogate pair is not text")
         doubts = await asyncio.to_thread(doubts_about, source, suggestion, src, tgt)
         await self._file.add(src, tgt, source, suggestion, caller.name, translation, doubts)
         place = src, tgt, key_of(source), caller.name
@@ -216,7 +216,7 @@ class Corrections:
         return text[:start] + suggestion.strip() + text[start + len(bare) :]
 
     def _acts_at_once(self, caller: Caller) -> bool:
-        """Return whether this caller's suggestions act before somebody accepts them. Strangers' do not."""
+        """Return whether this caller's suggestions act before the operator accepts them. Strangers' do not."""
         return self._vetted_act and bool(caller.name or self._is_private)
 
     def close(self) -> None:

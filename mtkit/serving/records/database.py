@@ -43,7 +43,9 @@ class Database:
             raise MtkitError(f"{path}: cannot keep {kind}: {error.strerror or error}") from None
         if version != _VERSION:
             self._connection.close()
-            raise MtkitError(f"{path}: is no file of {kind} of this version ({version}, not {_VERSION}); name another")
+            raise MtkitError(
+                f"{path} is not a database of {kind} of version {_VERSION} (it has version {version}); use another file"
+            )
 
     async def run(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         """Return what work does in one transaction, in a thread: all of it is kept, or nothing.

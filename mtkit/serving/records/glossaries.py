@@ -217,7 +217,7 @@ def _check_name(name: str) -> None:
 def read_entries(text: str, format: EntriesFormat, pair: Pair) -> list[TermLine]:
     """Return the entries in a table without a header: source and target, in CSV also their languages.
 
-    Raises BadRequest that names the line for what is no entry, or cannot be one of a terminology.
+    Raises BadRequest that names the line for anything that is not an entry, or that a terminology cannot contain.
     """
     entries: dict[str, str] = {}
     for number, cells in _rows(text, format):
@@ -252,5 +252,7 @@ def _checked(number: int, cells: Sequence[str], tidy: Sequence[str]) -> TermLine
         if len(cell.encode("utf-8", "replace")) > _MOST_BYTES:
             raise BadRequest(f"entry {number}: {cell[:20]!r}... is longer than {_MOST_BYTES:,} bytes")
         if _CONTROL.search(raw.strip()) or cell == "*" or _ALTERNATIVES in f" {cell} ":
-            raise BadRequest(f"entry {number}: {cell[:40]!r}: control characters, '*' alone and '|' alone are no terms")
+            raise BadRequest(
+                f"entry {number}: {cell[:40]!r}: a term cannot be '*' alone, or have '|' alone or control characters"
+            )
     return tidy[0], tidy[1]

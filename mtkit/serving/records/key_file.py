@@ -1,6 +1,6 @@
 """A file of API keys: their names, checksums and limits; a key itself is shown once, when it is made.
 
-SHA-256 without salt or rounds is enough: a key has 256 random bits, so nobody finds it by trying, however fast the
+SHA-256 without salt or rounds is enough: a key has 256 random bits, so no one finds it by trying, however fast the
 hash, while each request has to compute it.
 """
 

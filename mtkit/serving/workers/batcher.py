@@ -266,7 +266,7 @@ class Batcher:
                     answer = await self._pool.ask(worker, message, timeout_s)
                 finally:
                     left.cancel()
-        except TimeoutError:  # nobody waits for the results
+        except TimeoutError:  # no caller waits for the results
             return
         except WorkerDied as error:
             self._put_back(work, batch, error)

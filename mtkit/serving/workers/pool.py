@@ -126,7 +126,7 @@ class Pool:
         return worker
 
     async def _watch(self, worker: Worker) -> None:
-        """Replace a worker that dies while it is idle; one that is asked is missed by who asks."""
+        """Replace a worker that dies while it is idle; whoever waits for a busy one notices its death."""
         how = await worker.ended()
         if worker in self.workers and not worker.is_busy and not self._is_closed:
             self._lose(worker, WorkerDied(f"worker {worker.pid} ended ({how})"))
@@ -145,7 +145,7 @@ class Pool:
             self._lose(worker, error)
             raise
         except BaseException:  # we are cancelled: its answer would be taken for that of the next question
-            self._lose(worker, WorkerDied(f"worker {worker.pid} was stopped: nobody waits for its answer any more"))
+            self._lose(worker, WorkerDied(f"worker {worker.pid} was stopped: no caller waits for its answer any more"))
             raise
         if worker.has_ended:  # since its answer; `_watch` took it for busy
             self._lose(worker, WorkerDied(f"worker {worker.pid} ended ({await worker.ended()})"))

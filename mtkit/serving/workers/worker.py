@@ -157,7 +157,7 @@ class Worker:
             return {"error": "bundle", "message": str(error)}
         except MtkitError as error:
             return {"error": "request", "message": str(error)}
-        except Exception:  # a fault of ours: the service goes on, and says so
+        except Exception:  # this is our bug: report it and keep serving
             return {"error": "fault", "message": traceback.format_exc()}
 
     def _translate(self, model: LoadedModel, work: Work, items: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:

@@ -45,7 +45,7 @@ class LabelledText:
     worth: Mapping[int, str] = field(default_factory=dict)  # how many updates a classifier needs, its task decides
 
     def sampler(self, cfg: Config) -> SubwordSampler | None:
-        """Segment the text alone: a label is no text."""
+        """Segment the text alone, not the labels."""
         sampling = cfg.tokenizer.src.sampling
         longest = int(self.train.src_lengths.max())
         return SubwordSampler(*self.tokenizers, sampling, 0.0, cfg.seed, max_tokens=longest) if sampling else None

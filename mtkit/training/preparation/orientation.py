@@ -15,7 +15,7 @@ _MARGIN = 20  # words
 
 
 def check_file_names(cfg: Config) -> None:
-    """Raise ConfigError if the endings of a corpus' files are the config's two languages the wrong way round."""
+    """Raise ConfigError if a corpus' file extensions are the config's two languages the wrong way round."""
     data = cfg.data
     src_lang, tgt_lang = data.src_lang, data.tgt_lang
     for key, corpus in _untagged(cfg):

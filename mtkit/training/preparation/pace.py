@@ -23,7 +23,7 @@ _SIZES = (1024, 2048, DEFAULT_BATCH_TOKENS)  # smaller ones are much slower per 
 _ENOUGH_UPDATES = 8000  # fewer: take smaller batches
 # Twice the learning rate: on that corpus the dev loss after 1,000 of 1,250 updates was 2.17 at 2e-3 and 2.22 at 1e-3.
 _FEW_UPDATES, _NARROW = 2000, 256
-# Dropout keeps a model from learning its text by heart, which less than one epoch cannot do: on that corpus 1,140
+# Dropout keeps a model from memorising its text, which less than one epoch cannot do: on that corpus 1,140
 # updates (0.7 epochs) ended with a dev loss of 2.06 and a BLEU of 25.7 without dropout, 1,200 with it with 23.8.
 DROPOUTS = ("embedding_dropout", "residual_dropout", "attention_dropout", "ffn_dropout")
 _TRY_S, _TRY = 3.0, 0.01  # most seconds, and share of the training time, to measure a size

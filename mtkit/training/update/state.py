@@ -126,7 +126,7 @@ class TrainState:
 
 
 def _check_types(values: dict[str, Any]) -> None:
-    """Raise ValueError, naming the key, for a value of the wrong type, or a whole number that is no count."""
+    """Raise ValueError, naming the key, for a value of the wrong type, or a whole number that is not a count."""
     try:
         TypeAdapter(TrainState).validate_json(json.dumps(values), strict=True)
     except ValidationError as error:
