@@ -5,8 +5,9 @@ import io
 import itertools
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import BinaryIO, NamedTuple
+from dataclasses import dataclass
+from functools import partial
+from typing import BinaryIO
 
 from mtkit.errors import DataError
 from mtkit.pair_files.compression import packed_unnoticed
@@ -15,14 +16,10 @@ from mtkit.pair_files.pairs import Tally
 from mtkit.pair_files.units import ANY, Unit
 
 FUZZY = "fuzzy"  # the flag of a message whose translation is a draft
-_SPACE = " \t\n\r\v\f"
 _INSIDE = r'[^"\\]*+(?:\\.[^"\\]*+)*+'  # of a quoted string
 _STRING = re.compile(rf'"({_INSIDE})"', re.DOTALL)
-_FIELD = re.compile(  # a line: keyword, first string, further strings
-    r"(?:(msgctxt|msgid_plural|msgid|domain|msgstr(?:\[[0-9]{1,3}\])?)\s*)?"
-    rf'"({_INSIDE})"\s*((?:"{_INSIDE}"\s*)*+)',
-    re.DOTALL,
-)
+_STRINGS = re.compile(rf'(?:"{_INSIDE}"\s*)++', re.DOTALL)
+_BEGINNING = re.compile(r'(?:(msgctxt|msgid_plural|msgid|domain|msgstr(?:\[[0-9]{1,3}\])?)\s*)?"')  # of a line
 _OBSOLETE = re.compile(r"#~\s*msgid\s")
 _CHARSET = re.compile(rb'^[^#\n]*Content-Type:[^"\n]{0,200}?charset=([\w.-]+)', re.MULTILINE | re.IGNORECASE)
 _MESSAGE = re.compile(rb"^[ \t]*msgid\b", re.MULTILINE)
@@ -31,7 +28,8 @@ _ESCAPE = re.compile(r"((?:\\(?:[0-7]{1,3}|x[0-9A-Fa-f]{1,2}))+)|\\(.)", re.DOTA
 _LETTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 
 
-class Comment(NamedTuple):
+@dataclass(slots=True)
+class Comment:
     """A line that begins with #, at characters start to end of the file, with its line break."""
 
     start: int
@@ -61,19 +59,15 @@ class Field:
 class Entry:
     """A message with its translation, and the comments before it."""
 
-    comments: list[Comment] = field(default_factory=list)
-    fields: dict[str, Field] = field(default_factory=dict)
-    is_obsolete: bool = False  # then it has neither fields nor comments
+    comments: list[Comment]
+    fields: dict[str, Field]
+    forms: list[Field]  # its translations: one, or one for each plural form
+    is_obsolete: bool = False  # then it has nothing else
 
     @property
     def is_header(self) -> bool:
         """Whether it is the entry of the empty message."""
         return "msgid" in self.fields and not self.fields["msgid"].text and "msgctxt" not in self.fields
-
-    @property
-    def forms(self) -> list[Field]:
-        """Its translations: one, or one for each plural form."""
-        return [found for key, found in self.fields.items() if key.startswith("msgstr")]
 
     @property
     def flags(self) -> list[str]:
@@ -83,7 +77,7 @@ class Entry:
     @property
     def is_fuzzy(self) -> bool:
         """Whether its translation is a draft."""
-        return any(FUZZY in comment.flags for comment in self.comments)
+        return any(FUZZY in comment.text and FUZZY in comment.flags for comment in self.comments)
 
 
 def units(file: BinaryIO, name: str, tally: Tally) -> Iterator[Unit]:
@@ -107,8 +101,9 @@ def units(file: BinaryIO, name: str, tally: Tally) -> Iterator[Unit]:
         pairs = [("msgid", forms[0])]
         if "msgid_plural" in entry.fields:  # a language of one form uses it for any number
             pairs = [*(pairs if len(forms) > 1 else []), ("msgid_plural", forms[-1])]
+        is_fuzzy = entry.is_fuzzy
         for key, form in pairs:
-            if entry.is_fuzzy:
+            if is_fuzzy:
                 _leave_out(tally, "fuzzy")
             else:
                 message = entry.fields[key]
@@ -150,7 +145,7 @@ def _head(file: BinaryIO, name: str) -> tuple[list[bytes], str]:
     for raw in raw_lines(file, max_bytes):
         if not head and (packed := packed_unnoticed(name, raw)):
             raise DataError(f"{name}: line 1: {packed}")
-        head.append(raw)
+        head.append(raw if head else raw.removeprefix(codecs.BOM_UTF8))
         n_messages += _MESSAGE.match(raw) is not None
         n_bytes += len(raw)
         if n_messages > 1 or n_bytes > max_bytes:
@@ -166,11 +161,12 @@ def _head(file: BinaryIO, name: str) -> tuple[list[bytes], str]:
 def _decoded(file: BinaryIO, head: Iterable[bytes], name: str, encoding: str) -> Iterator[str]:
     """Yield the lines of a file as text; comments may have bytes of other encodings."""
     max_bytes = max_line_bytes()
-    for number, raw in enumerate(itertools.chain(head, raw_lines(file, max_bytes)), start=1):
-        if len(raw) > max_bytes + LINE_FRAME - 1:
+    rest = iter(partial(file.readline, max_bytes + LINE_FRAME), b"")
+    for number, raw in enumerate(itertools.chain(head, rest), start=1):
+        if len(raw) >= max_bytes + LINE_FRAME:
             raise _too_long(f"{name}: line {number}", max_bytes)
         try:
-            yield (raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw).decode(encoding)
+            yield raw.decode(encoding)
         except UnicodeDecodeError as error:
             if not raw.lstrip().startswith(b"#"):
                 raise _not_encoded(f"{name}: line {number}", error, encoding) from None
@@ -205,7 +201,7 @@ class _Scan:
         end = 0
         for self._line, raw in enumerate(lines, start=1):
             start, end = end, end + len(raw)
-            line = raw.strip(_SPACE)
+            line = raw.strip()
             if not line:
                 continue
             self._n_bytes += len(line)
@@ -214,21 +210,21 @@ class _Scan:
             start += raw.index(line[0])
             if line[0] == "#":
                 is_obsolete = line.startswith("#~")
-                if self._has_form or (is_obsolete and self._entry.fields):
+                if self._entry.forms or (is_obsolete and self._entry.fields):
                     yield self._ended()
                 if is_obsolete:  # and so are the comments before it
                     self._begin()
                     if _OBSOLETE.match(line):
-                        yield Entry(is_obsolete=True)
+                        yield Entry([], {}, [], is_obsolete=True)
                 else:
                     self._entry.comments.append(Comment(start, end, line))
             else:
-                found = _FIELD.fullmatch(line)
+                found = _BEGINNING.match(line)
                 if found is None:
-                    raise self._error(f'not a line of a PO file, such as msgid "text": {_short(line)}')
-                if self._has_form and found[1] in ("msgctxt", "msgid", "domain"):
+                    raise self._not_po(line)
+                if self._entry.forms and found[1] in ("msgctxt", "msgid", "domain"):
                     yield self._ended()
-                self._add(found, start)
+                self._add(line, found[1], start, found.end() - 1)
         if self._entry.fields:
             yield self._ended()
 
@@ -238,24 +234,34 @@ class _Scan:
     def _place(self, line: int) -> str:
         return f"{self._name}: line {line}" if self._name else f"line {line}"
 
-    def _add(self, found: re.Match[str], start: int) -> None:
-        """Add a line; start: its place in the file."""
-        key, first, further = found.groups()
+    def _not_po(self, line: str) -> DataError:
+        return self._error(f'not a line of a PO file, such as msgid "text": {_short(line)}')
+
+    def _add(self, line: str, key: str | None, start: int, quote: int) -> None:
+        """Add the strings of a line, which begins at character start of the file; the first string, at quote in it."""
+        inside = line[quote + 1 : -1]
+        if '"' not in inside and inside[-1:] != "\\" and line.endswith('"', quote + 1):  # the fast way for one string
+            strings = [inside]
+        elif _STRINGS.fullmatch(line, quote):
+            strings = _STRING.findall(line, quote)
+        else:
+            raise self._not_po(line)
+        quote, end = start + quote, start + len(line)
         if key:
-            if key in self._entry.fields:
+            entry = self._entry
+            if key in entry.fields:
                 raise self._error(f"{key} comes a second time in one message; remove one of them")
+            entry.fields[key] = self._last = Field(self._line, start, quote, end, strings)
             if key.startswith("msgstr"):
                 self._check_form(key)
-                self._has_form = True
-            self._entry.fields[key] = self._last = Field(self._line, start, start + found.start(2) - 1, 0, [])
+                entry.forms.append(self._last)
+            elif key == "domain":
+                self._begin()
         elif self._last is None:
             raise self._error("text before the first msgid")
-        self._last.strings.append(first)
-        if further:
-            self._last.strings += _STRING.findall(further)
-        self._last.end = start + found.end()
-        if key == "domain":
-            self._begin()
+        else:
+            self._last.strings += strings
+            self._last.end = end
 
     def _check_form(self, key: str) -> None:
         fields = self._entry.fields
@@ -269,21 +275,21 @@ class _Scan:
                 raise self._error(f"{key} where {wanted}{why} belongs")
 
     def _begin(self) -> None:
-        self._entry = Entry()
+        self._entry = Entry([], {}, [])
         self._last = None
-        self._has_form = False
         self._n_bytes = 0  # of the entry, at least
 
     def _ended(self) -> Entry:
         """Return the entry, which is complete, and begin the next one."""
         entry = self._entry
-        if not self._has_form:
+        if not entry.forms:
             what = "a message without msgstr: the file ends too early, inside a message, or is damaged; copy it again"
             raise self._error(what, min(each.line for each in entry.fields.values()))
         self._begin()
         for key, each in entry.fields.items():
             try:
-                each.text = unescape("".join(each.strings), self._encoding)
+                text = "".join(each.strings)
+                each.text = unescape(text, self._encoding) if "\\" in text else text
             except UnicodeDecodeError as error:
                 raise _not_encoded(f"{self._place(each.line)}: {key}", error, self._encoding) from None
         return entry
@@ -304,7 +310,7 @@ def unescape(text: str, encoding: str = "utf-8") -> str:
             return _LETTERS.get(escape[2], escape[2])
         return _BYTE.sub(_byte, escape[1].encode("ascii")).decode(encoding)
 
-    return _ESCAPE.sub(character, text) if "\\" in text else text
+    return _ESCAPE.sub(character, text)
 
 
 def _byte(escape: re.Match[bytes]) -> bytes:
