@@ -32,12 +32,12 @@ class Dialect:
     n_lines_before: int = 0  # lines before the first row
 
 
-class Row(NamedTuple):
+@dataclass(slots=True)
+class Row:
     """A row of a table."""
 
     line: int  # number of its first line
     start: int  # character of the table at which it begins
-    raw: str  # its lines, with their ends
     texts: list[str]  # what its cells hold
 
 
@@ -61,13 +61,14 @@ def csv_units(file: BinaryIO, name: str, _tally: Tally) -> Iterator[Unit]:
         codes = ["src", "tgt"]
         table = itertools.chain([first], table)
     n_columns = len(first.texts)
-    for number, _, _, texts in table:
+    for row in table:
+        texts = row.texts
         if len(texts) != n_columns:
             raise DataError(
-                f"{name}: line {number}: {counted(len(texts), 'column')}, but the first row has {n_columns:,}; put "
+                f"{name}: line {row.line}: {counted(len(texts), 'column')}, but the first row has {n_columns:,}; put "
                 f"quotes around a text that contains {dialect.delimiter!r} or a line break"
             )
-        yield Unit(number, [(code, text) for code, text in zip(codes, texts, strict=False) if code])
+        yield Unit(row.line, [(code, text) for code, text in zip(codes, texts, strict=False) if code])
 
 
 def sample_of(lines: Iterable[str]) -> list[str]:
@@ -153,10 +154,9 @@ def rows(lines: Iterable[str], dialect: Dialect, name: str = "") -> Iterator[Row
             raise DataError(f"{where} {number}: not a row of CSV: {_fault(str(error), taken)}") from None
         if texts is None:
             return
-        raw = taken[0] if len(taken) == 1 else "".join(taken)
         if texts:
-            yield Row(number, start, raw, texts)
-        start += len(raw)
+            yield Row(number, start, texts)
+        start += n_characters
         number += len(taken)
         n_characters = 0
         taken.clear()

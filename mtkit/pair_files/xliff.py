@@ -1,7 +1,7 @@
 """XLIFF 1.0 to 1.2, and 2: source and target segments of documents in translation."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import BinaryIO
 
 from mtkit.pair_files.pairs import Tally
@@ -11,6 +11,7 @@ from mtkit.pair_files.xml_units import XmlUnits
 # States of a target that is not a translation yet: often a copy of the source. The first three are of XLIFF 1.2, which
 # has "needs-adaptation", too: only what is not text needs work, so the translation is good. The last is of XLIFF 2.
 _UNTRANSLATED = frozenset(["new", "needs-translation", "needs-l10n", "initial"])
+_IS_TO_TRANSLATE = {"yes": True, "no": False}
 
 
 @dataclass(slots=True)
@@ -20,10 +21,10 @@ class XliffUnit:
     number: int  # in the file, from 1
     start: int  # byte at which it begins
     is_to_translate: bool  # not translate="no": of itself, or of the group or file around it
-    is_approved: bool = False
-    state: str = ""
+    is_approved: bool
+    state: str
+    texts: list[tuple[str, str]]  # languages and texts of source and target
     end: int = 0  # byte at which its closing tag begins
-    texts: list[tuple[str, str]] = field(default_factory=list)  # languages and texts of source and target
 
     @property
     def is_untranslated(self) -> bool:
@@ -62,23 +63,25 @@ class _Xliff(XmlUnits[XliffUnit]):
         self._root_languages = self._languages
         self._parents: list[tuple[str, bool]] = []  # elements, and whether their text is to be translated
         self._unit: XliffUnit
+        self._language = ANY  # of the source or target
 
     def open(self, tag: str, attributes: Mapping[str, str]) -> None:
         parent, is_to_translate = self._parents[-1] if self._parents else ("", True)
-        is_to_translate = {"yes": True, "no": False}.get(attributes.get("translate", ""), is_to_translate)
+        if "translate" in attributes:
+            is_to_translate = _IS_TO_TRANSLATE.get(attributes["translate"], is_to_translate)
         self._parents.append((tag, is_to_translate))
         if tag in ("source", "target"):
             if parent in ("trans-unit", "segment"):
                 if tag == "target" and parent == "trans-unit":
                     self._unit.state = attributes.get("state", "")
-                self._unit.texts.append((attributes.get("xml:lang") or self._languages[tag], ""))
+                self._language = attributes.get("xml:lang") or self._languages[tag]
                 self.begin_segment()
         elif tag in ("trans-unit", "segment"):
             self.begin_unit(tag)
             is_approved = attributes.get("approved") == "yes"
-            self._unit = XliffUnit(self.n_units, self._parser.CurrentByteIndex, is_to_translate, is_approved)
-            if tag == "segment":
-                self._unit.state = attributes.get("state", "")
+            state = attributes.get("state", "") if tag == "segment" else ""  # of a <trans-unit>, its target has it
+            start = self._parser.CurrentByteIndex
+            self._unit = XliffUnit(self.n_units, start, is_to_translate, is_approved, state, [])
         elif tag == "xliff":
             self._root_languages = self._languages = {
                 "source": attributes.get("srcLang", ANY),
@@ -92,7 +95,7 @@ class _Xliff(XmlUnits[XliffUnit]):
     def close(self, tag: str, text: str | None) -> None:
         self._parents.pop()
         if text is not None:
-            self._unit.texts[-1] = (self._unit.texts[-1][0], text)
+            self._unit.texts.append((self._language, text))
         elif tag in ("trans-unit", "segment"):
             self._unit.end = self._parser.CurrentByteIndex
             self.end_unit(self._unit)
