@@ -27,7 +27,8 @@ from mtkit.serving.models import Model, ServedModels
 from mtkit.serving.records.corrections import MOST_CHARS, Verdict
 from mtkit.serving.records.glossaries import Glossaries
 from mtkit.serving.refusals import BadRequest, TooLarge
-from mtkit.serving.service import Service, _Result
+from mtkit.serving.service import Service
+from mtkit.serving.texts import Result
 from mtkit.serving.workers.batcher import Batcher
 from mtkit.serving.workers.pool import Pool
 from mtkit.serving.workers.work import ModelVersion
@@ -90,7 +91,7 @@ class LoudService(Service):
                 self.n_cancelled += 1
                 raise
             others = [f"{sentence.text.upper()} {number}" for number in range(1, n_best)]
-            results[sentence.text] = _Result(
+            results[sentence.text] = Result(
                 Translated(sentence.text.upper(), others=others),
                 [
                     {"line": line, "source": src, "target": [tgt], "required": 1, "met": 0}

@@ -19,7 +19,8 @@ from mtkit.documents.reading import FORMATS, Options, format_named
 from mtkit.documents.sentences import Sentence, Translated
 from mtkit.serving.caller import Caller
 from mtkit.serving.refusals import BadRequest, Busy, Fault, NotFound, Refusal, TooLarge, TooLate, Unready
-from mtkit.serving.service import Service, TermLine
+from mtkit.serving.service import Service
+from mtkit.serving.texts import TermLine
 from mtkit.serving.workers.pool import WorkerDied, start_worker
 
 Status = Literal["queued", "translating", "done", "error"]

@@ -2,25 +2,32 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from mtkit.bundle import verify_bundle
 from mtkit.config.serving import ServeConfig
 from mtkit.console import counted, log
 from mtkit.cores import usable_cores
-from mtkit.documents.document import Document
-from mtkit.documents.filling import fill, sentences_to_translate
-from mtkit.documents.reading import Options, document_of
 from mtkit.documents.sentences import Sentence, Translated
 from mtkit.errors import MtkitError
 from mtkit.serving.caller import NOBODY, Caller
 from mtkit.serving.models import Model, ServedModels, read_models
 from mtkit.serving.pivoting import through
 from mtkit.serving.refusals import BadRequest, Busy, Forbidden, Refusal, TooLarge, TooLate, Unready
+from mtkit.serving.texts import (
+    Format,
+    Reader,
+    Result,
+    SourceText,
+    TermLine,
+    TranslatedSentence,
+    TranslatedText,
+    corrected_text,
+    term_lines,
+    with_correction,
+)
 from mtkit.serving.workers.batcher import Batcher
 from mtkit.serving.workers.pool import Pool, Worker, WorkerDied
 from mtkit.serving.workers.work import ModelVersion, Work
@@ -28,58 +35,12 @@ from mtkit.serving.workers.work import ModelVersion, Work
 if TYPE_CHECKING:
     from mtkit.serving.records.corrections import Corrections, Verdict
 
-Format = Literal["text", "html"]
-Reader = Callable[[str], Document]  # raises DataError for a text that it cannot read
-TermLine = tuple[str, str]  # source, target
 
 _TRIAL = "1"  # what each model translates before it is served
 _LOADING_S = 300.0  # that a model may take to load, and its first batch to translate
 _WORKING_S = 30.0  # that another batch may take, unless requests may take longer
 _MOST_RETIRED = 100  # versions that each message to a worker names
-_LARGE = 20_000  # characters of a text that another thread reads
 _WINDOW = 64  # sentences of a text in the queue at a time, if they are sent one by one
-
-
-@dataclass(frozen=True)
-class TermUse:
-    """A term of a request's terminology that applied, and whether it was met."""
-
-    source: str
-    target: str
-    required: int  # times
-    met: int  # of them
-
-
-@dataclass(frozen=True)
-class TranslatedSentence:
-    """A sentence of a text."""
-
-    src: str
-    tgt: str
-    confidence: float | None  # the probability, 0 to 1, that it is good; None without a calibration, or if pivoted
-    faults: Sequence[str]  # what looks wrong, such as "loop"
-    others: Sequence[str]  # further translations, best first
-    is_correction: bool = False
-
-
-@dataclass(frozen=True)
-class TranslatedText:
-    """A text's translation."""
-
-    text: str
-    alternatives: Sequence[str]
-    path: Sequence[str]  # language codes from source to target, with those between them
-    sentences: Sequence[TranslatedSentence]  # each different one once, in order
-    terms: Sequence[TermUse]
-
-
-@dataclass(frozen=True)
-class _Result:
-    """A sentence's translation by one or more models."""
-
-    translated: Translated
-    terms: Sequence[Mapping[str, Any]] = ()
-    is_correction: bool = False
 
 
 class Service:
@@ -215,21 +176,20 @@ class Service:
             correct = correct and not terms
             corrected = self._correction(path, text, caller) if correct else None
             if corrected is not None and not n_alternatives:
-                return _corrected(text, corrected, path)
+                return corrected_text(text, corrected, path)
             async with self.deadline():
-                document = await read_text(text, format, read)
-                sentences = sentences_to_translate(document)
+                source = await SourceText.read(text, format, read)
                 results = await self._translate(
-                    *(sentences, document.placeholders, path),
+                    *(source.sentences, source.document.placeholders, path),
                     n_best=n_alternatives + 1,
                     terms=terms,
                     caller=caller,
                     correct=correct,
                 )
-            codes = [self.models.code(src), *(model.tgt for model in path)]
-            n_alternatives = n_alternatives if format == "text" else 0
-            translated = _text(document, results, codes, n_alternatives)
-        return translated if corrected is None else _with_correction(translated, text, corrected, n_alternatives)
+                codes = [self.models.code(src), *(model.tgt for model in path)]
+                n_alternatives = n_alternatives if format == "text" else 0
+                translated = await source.translated(results, codes, n_alternatives)
+        return translated if corrected is None else with_correction(translated, text, corrected, n_alternatives)
 
     async def stream(
         self, text: str, src: str, tgt: str, *, terms: Sequence[TermLine] = (), caller: Caller = NOBODY
@@ -241,24 +201,25 @@ class Service:
         self.check_text(text, caller)
         with self.using(src, tgt) as path:
             if not terms and (corrected := self._correction(path, text, caller)) is not None:
-                whole = _corrected(text, corrected, path)
+                whole = corrected_text(text, corrected, path)
                 yield whole.sentences[0]
                 yield whole
                 return
             codes = [self.models.code(src), *(model.tgt for model in path)]
-            document = await read_text(text, "text")
-            sentences = sentences_to_translate(document)
-            results: dict[str, _Result] = {}
+            source = await SourceText.read(text, "text")
+            results: dict[str, Result] = {}
             at, size = 0, 1
-            while at < len(sentences):
-                window = sentences[at : at + size]
+            while at < len(source.sentences):
+                window = source.sentences[at : at + size]
                 async with self.deadline():
-                    found = await self._translate(window, document.placeholders, path, terms=terms, caller=caller)
+                    found = await self._translate(
+                        window, source.document.placeholders, path, terms=terms, caller=caller
+                    )
                 for sentence in window:
-                    yield _sentence(sentence.text, found[sentence.text])
+                    yield found[sentence.text].sentence(sentence.text)
                 results |= found
                 at, size = at + size, min(2 * size, _WINDOW)
-            yield _text(document, results, codes, 0)
+            yield await source.translated(results, codes)
 
     def _correction(self, path: Sequence[Model], text: str, caller: Caller) -> str | None:
         """Return the correction that acts on a whole text or a sentence; None if there is none."""
@@ -363,7 +324,7 @@ class Service:
         terms: Sequence[TermLine] = (),
         caller: Caller = NOBODY,
         correct: bool = True,
-    ) -> dict[str, _Result]:
+    ) -> dict[str, Result]:
         """Return the translations of sentences by one model after the other, by their texts, in order.
 
         Without any model they stay as they are.
@@ -371,12 +332,12 @@ class Service:
         if terms and len(path) > 1:
             raise BadRequest("a terminology needs a model that translates directly between the two languages")
         corrected = self._corrections(path, sentences, caller) if correct and not terms else {}
-        results = {sentence.text: _Result(Translated(sentence.text)) for sentence in sentences}
+        results = {sentence.text: Result(Translated(sentence.text)) for sentence in sentences}
         # Whoever wants alternatives also gets what the models say of a corrected sentence.
         left = [sentence for sentence in sentences if n_best > 1 or sentence.text not in corrected]
         for index, model in enumerate(path):
             is_last = index == len(path) - 1
-            work = Work("translate", model.version, n_best if is_last else 1, tuple(patterns), _term_lines(terms))
+            work = Work("translate", model.version, n_best if is_last else 1, tuple(patterns), term_lines(terms))
             sources = [results[sentence.text].translated.text for sentence in left]
             answers = await self.batcher.run(
                 work,
@@ -388,12 +349,12 @@ class Service:
                 translated = Translated.from_values(answer)
                 if index:
                     translated = through(results[sentence.text].translated, translated)
-                results[sentence.text] = _Result(translated, found_terms)
+                results[sentence.text] = Result(translated, found_terms)
             left = [sentence for sentence in left if results[sentence.text].translated.text]
         for text, correction in corrected.items():
             own = results[text].translated
             others = [other for other in (own.text, *own.others) if n_best > 1 and other not in ("", correction)]
-            results[text] = _Result(Translated(correction, others=others[: n_best - 1]), is_correction=True)
+            results[text] = Result(Translated(correction, others=others[: n_best - 1]), is_correction=True)
         return results
 
     def _corrections(self, path: Sequence[Model], sentences: Sequence[Sentence], caller: Caller) -> dict[str, str]:
@@ -403,79 +364,3 @@ class Service:
         """
         found = {s.text: self._correction(path, s.text, caller) for s in sentences if not s.is_marked}
         return {text: correction for text, correction in found.items() if correction is not None}
-
-
-async def read_text(text: str, format: Format, read: Reader | None = None) -> Document:
-    """Return a text as a document. Raises BadRequest if it is none."""
-    read = read or partial(_read_as, format)
-    try:
-        if len(text) > _LARGE or format == "html":
-            return await asyncio.to_thread(read, text)
-        return read(text)
-    except (MtkitError, UnicodeEncodeError) as error:
-        raise BadRequest(str(error)) from None
-
-
-def _read_as(format: Format, text: str) -> Document:
-    return document_of(text.encode("utf-8"), format, Options(format=format), "text")
-
-
-def _term_lines(terms: Sequence[TermLine]) -> tuple[str, ...]:
-    if not terms:
-        return ()
-    tidy = [" ".join(cell.split()) for term in terms for cell in term]
-    return ("source\ttarget", *(f"{src}\t{tgt}" for src, tgt in zip(tidy[::2], tidy[1::2], strict=True)))
-
-
-def _text(
-    document: Document, results: Mapping[str, _Result], codes: Sequence[str], n_alternatives: int
-) -> TranslatedText:
-    """Return the translation of a text. results: by its sentences' texts. codes: of the languages on the way."""
-    translated = {text: result.translated for text, result in results.items()}
-    return TranslatedText(
-        fill(document, translated).raw.decode("utf-8"),
-        _alternatives(document, translated, n_alternatives),
-        codes,
-        [_sentence(text, result) for text, result in results.items()],
-        _term_uses(results.values()),
-    )
-
-
-def _corrected(text: str, correction: str, path: Sequence[Model]) -> TranslatedText:
-    """Return a whole text's correction as its translation."""
-    sentence = TranslatedSentence(text, correction, None, (), (), is_correction=True)
-    return TranslatedText(correction, (), [path[0].src, *(model.tgt for model in path)], [sentence], ())
-
-
-def _with_correction(translated: TranslatedText, text: str, correction: str, n: int) -> TranslatedText:
-    """Put a whole text's correction before its translation, which becomes one of n alternatives."""
-    others = dict.fromkeys(other for other in (translated.text, *translated.alternatives) if other != correction)
-    sentence = TranslatedSentence(text, correction, None, (), (), is_correction=True)
-    return replace(translated, text=correction, alternatives=list(others)[:n], sentences=[sentence])
-
-
-def _alternatives(document: Document, results: Mapping[str, Translated], n: int) -> list[str]:
-    """Return whole texts: the k-th has the k-th further translation of each sentence that has so many."""
-    texts = []
-    for k in range(n):
-        kth = {
-            text: replace(result, text=result.others[k]) for text, result in results.items() if k < len(result.others)
-        }
-        if kth:
-            texts.append(fill(document, {**results, **kth}).raw.decode("utf-8"))
-    return list(dict.fromkeys(texts))
-
-
-def _sentence(text: str, result: _Result) -> TranslatedSentence:
-    found = result.translated
-    return TranslatedSentence(text, found.text, found.confidence, found.faults, found.others, result.is_correction)
-
-
-def _term_uses(results: Any) -> list[TermUse]:
-    """Return the terms that applied, with their counts over all sentences."""
-    uses: dict[int, TermUse] = {}
-    for result in results:
-        for term in result.terms:
-            use = uses.get(term["line"], TermUse(term["source"], " | ".join(term["target"]), 0, 0))
-            uses[term["line"]] = replace(use, required=use.required + term["required"], met=use.met + term["met"])
-    return [uses[line] for line in sorted(uses)]

@@ -10,7 +10,7 @@ from mtkit.serving.backend import Backend
 from mtkit.serving.caller import Caller
 from mtkit.serving.records.corrections import CorrectionFile
 from mtkit.serving.refusals import Forbidden
-from mtkit.serving.service import TranslatedSentence, TranslatedText
+from mtkit.serving.texts import TranslatedSentence, TranslatedText
 
 pytest.importorskip("py3langid")
 

@@ -19,7 +19,8 @@ from mtkit.errors import BundleError, MtkitError
 from mtkit.serving.caller import Caller
 from mtkit.serving.records.corrections import Corrections
 from mtkit.serving.refusals import BadRequest, TooLarge, TooLate
-from mtkit.serving.service import Service, TranslatedSentence, TranslatedText
+from mtkit.serving.service import Service
+from mtkit.serving.texts import TranslatedSentence, TranslatedText
 from mtkit.serving.workers.work import ModelVersion, fingerprint
 from mtkit.serving.workers.worker import LoadedModel
 

@@ -46,7 +46,7 @@ from mtkit.serving.dialects.values import (
 from mtkit.serving.documents import DocumentJob
 from mtkit.serving.models import ServedModels
 from mtkit.serving.refusals import BadRequest, Busy, NotFound, TooLarge
-from mtkit.serving.service import Format, Reader, TermLine, TranslatedText
+from mtkit.serving.texts import Format, Reader, TermLine, TranslatedText
 
 _UNKNOWN = "UND"  # ISO 639-2: undetermined
 _NEWLINES = re.compile(r"\s*[\r\n]\s*")

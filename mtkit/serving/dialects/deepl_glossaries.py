@@ -28,7 +28,7 @@ from mtkit.serving.dialects.openapi import refusals, takes
 from mtkit.serving.dialects.values import FORM, JSON, address_of, read_values
 from mtkit.serving.records.glossaries import Dictionary, Glossaries, Glossary, Pair, read_entries
 from mtkit.serving.refusals import BadRequest, Forbidden, TooLarge
-from mtkit.serving.service import TermLine
+from mtkit.serving.texts import TermLine
 
 TSV = "text/tab-separated-values"
 _SCHEME = "deepl-auth-key"

@@ -38,7 +38,7 @@ from mtkit.serving.dialects.values import (
     read_values,
 )
 from mtkit.serving.refusals import BadRequest, Forbidden, NotFound, TooLarge, Unready
-from mtkit.serving.service import TermLine, TranslatedText
+from mtkit.serving.texts import TermLine, TranslatedText
 from mtkit.text.lines import NEWLINE
 
 _AUTO = "auto"

@@ -46,7 +46,7 @@ from mtkit.serving.dialects.own_messages import (
 from mtkit.serving.dialects.values import address_of
 from mtkit.serving.documents import DocumentJob
 from mtkit.serving.refusals import BadRequest, NotFound, Refusal, TooLarge
-from mtkit.serving.service import TermLine, TermUse, TranslatedSentence, TranslatedText
+from mtkit.serving.texts import TermLine, TermUse, TranslatedSentence, TranslatedText
 from mtkit.text.lines import lines_in
 from mtkit.version import __version__
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, Field
 
 from mtkit.serving.dialects.openapi import ALTERNATIVES, CORRECTION, NO_NUL, SOURCE, SOURCE_OR_AUTO, TARGET, TEXT
-from mtkit.serving.service import Format
+from mtkit.serving.texts import Format
 
 _MOST_SENTENCES = 2_000  # whose words one request may have judged
 AUTO = "auto"  # as the source: find out which language it is

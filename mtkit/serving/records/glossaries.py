@@ -15,7 +15,7 @@ from mtkit.languages import primary_code
 from mtkit.serving.caller import Caller
 from mtkit.serving.records.database import Database
 from mtkit.serving.refusals import BadRequest, NotFound, Refusal, TooLarge
-from mtkit.serving.service import TermLine
+from mtkit.serving.texts import TermLine
 from mtkit.text.lines import lines_in
 
 EntriesFormat = Literal["tsv", "csv"]

@@ -1,0 +1,162 @@
+"""A text of a request in, its sentences out; their translations in, the translated text out."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal, TypeVar
+
+from mtkit.documents.document import Document
+from mtkit.documents.filling import fill, sentences_to_translate
+from mtkit.documents.reading import Options, document_of
+from mtkit.documents.sentences import Sentence, Translated
+from mtkit.errors import MtkitError
+from mtkit.serving.models import Model
+from mtkit.serving.refusals import BadRequest
+
+Format = Literal["text", "html"]
+Reader = Callable[[str], Document]  # raises DataError for a text that it cannot read
+TermLine = tuple[str, str]  # source, target
+
+_LARGE = 5_000  # characters of plain text, which take some 10 ms to read and fill
+# Texts that would hold up the event loop are read and filled here. Few threads, because each that computes can keep the
+# loop's thread waiting for the interpreter for 5 ms.
+_THREADS = ThreadPoolExecutor(2, "mtkit-texts")
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class TermUse:
+    """A term of a request's terminology that applied, and whether it was met."""
+
+    source: str
+    target: str
+    required: int  # times
+    met: int  # of them
+
+
+@dataclass(frozen=True)
+class TranslatedSentence:
+    """A sentence of a text."""
+
+    src: str
+    tgt: str
+    confidence: float | None  # the probability, 0 to 1, that it is good; None without a calibration, or if pivoted
+    faults: Sequence[str]  # what looks wrong, such as "loop"
+    others: Sequence[str]  # further translations, best first
+    is_correction: bool = False
+
+
+@dataclass(frozen=True)
+class TranslatedText:
+    """A text's translation."""
+
+    text: str
+    alternatives: Sequence[str]
+    path: Sequence[str]  # language codes from source to target, with those between them
+    sentences: Sequence[TranslatedSentence]  # each different one once, in order
+    terms: Sequence[TermUse]
+
+
+@dataclass(frozen=True)
+class Result:
+    """A sentence's translation by one or more models."""
+
+    translated: Translated
+    terms: Sequence[Mapping[str, Any]] = ()
+    is_correction: bool = False
+
+    def sentence(self, src: str) -> TranslatedSentence:
+        """Return the result as an answer shows it. src: the sentence."""
+        found = self.translated
+        return TranslatedSentence(src, found.text, found.confidence, found.faults, found.others, self.is_correction)
+
+
+@dataclass(frozen=True)
+class SourceText:
+    """A text as a document with its sentences."""
+
+    document: Document
+    sentences: Sequence[Sentence]
+    is_large: bool  # to fill it takes long
+
+    @classmethod
+    async def read(cls, text: str, format: Format, read: Reader | None = None) -> "SourceText":
+        """Read a text, by the reader if there is one. Raises BadRequest if it is not a text of this format."""
+        is_large = len(text) > _LARGE or format != "text" or read is not None
+        try:
+            document, sentences = await _apart(partial(_read, text, read or partial(_read_as, format)), is_large)
+        except (MtkitError, UnicodeEncodeError) as error:
+            raise BadRequest(str(error)) from None
+        return cls(document, sentences, is_large)
+
+    async def translated(
+        self, results: Mapping[str, Result], codes: Sequence[str], n_alternatives: int = 0
+    ) -> TranslatedText:
+        """Return the translation of the text.
+
+        results: by its sentences' texts. codes: the languages from source to target.
+        """
+        translations = {text: result.translated for text, result in results.items()}
+        whole, others = await _apart(partial(_fill, self.document, translations, n_alternatives), self.is_large)
+        sentences = [result.sentence(text) for text, result in results.items()]
+        return TranslatedText(whole, others, codes, sentences, _term_uses(results.values()))
+
+
+async def _apart(work: Callable[[], _T], is_large: bool) -> _T:
+    """Do work for a text; for a large one in a thread, so that the event loop can serve others."""
+    return await asyncio.get_running_loop().run_in_executor(_THREADS, work) if is_large else work()
+
+
+def _read(text: str, read: Reader) -> tuple[Document, list[Sentence]]:
+    document = read(text)
+    return document, sentences_to_translate(document)
+
+
+def _read_as(format: Format, text: str) -> Document:
+    return document_of(text.encode("utf-8"), format, Options(format=format), "text")
+
+
+def _fill(document: Document, results: Mapping[str, Translated], n_alternatives: int) -> tuple[str, list[str]]:
+    """Return the text, and others: the k-th has the k-th further translation of each sentence that has so many."""
+    texts = [fill(document, results).raw.decode("utf-8")]
+    for k in range(n_alternatives):
+        kth = {
+            text: replace(result, text=result.others[k]) for text, result in results.items() if k < len(result.others)
+        }
+        if kth:
+            texts.append(fill(document, {**results, **kth}).raw.decode("utf-8"))
+    return texts[0], list(dict.fromkeys(texts[1:]))
+
+
+def corrected_text(text: str, correction: str, path: Sequence[Model]) -> TranslatedText:
+    """Return a whole text's correction as its translation."""
+    sentence = TranslatedSentence(text, correction, None, (), (), is_correction=True)
+    return TranslatedText(correction, (), [path[0].src, *(model.tgt for model in path)], [sentence], ())
+
+
+def with_correction(translated: TranslatedText, text: str, correction: str, n: int) -> TranslatedText:
+    """Put a whole text's correction before its translation, which becomes one of n alternatives."""
+    others = dict.fromkeys(other for other in (translated.text, *translated.alternatives) if other != correction)
+    sentence = TranslatedSentence(text, correction, None, (), (), is_correction=True)
+    return replace(translated, text=correction, alternatives=list(others)[:n], sentences=[sentence])
+
+
+def _term_uses(results: Iterable[Result]) -> list[TermUse]:
+    """Return the terms that applied, with their counts over all sentences."""
+    uses: dict[int, TermUse] = {}
+    for result in results:
+        for term in result.terms:
+            use = uses.get(term["line"], TermUse(term["source"], " | ".join(term["target"]), 0, 0))
+            uses[term["line"]] = replace(use, required=use.required + term["required"], met=use.met + term["met"])
+    return [uses[line] for line in sorted(uses)]
+
+
+def term_lines(terms: Sequence[TermLine]) -> tuple[str, ...]:
+    """Return terms as the lines of a terminology file."""
+    if not terms:
+        return ()
+    tidy = [" ".join(cell.split()) for term in terms for cell in term]
+    return ("source\ttarget", *(f"{src}\t{tgt}" for src, tgt in zip(tidy[::2], tidy[1::2], strict=True)))

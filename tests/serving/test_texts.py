@@ -1,0 +1,42 @@
+"""Texts of requests as documents: read and filled without holding up other requests."""
+
+import asyncio
+import threading
+
+import pytest
+from scripted_service import scripted_backend
+
+from mtkit.documents import filling
+from mtkit.documents.reading import Options, document_of
+from mtkit.serving import texts
+
+
+@pytest.mark.parametrize("part", ["fill", "sentences_to_translate"])
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("<p>One <b>two</b>.</p>", {"format": "html"}),
+        ("One. " * 1_500, {}),
+        ("One <x/> two.", {"read": lambda text: document_of(text.encode(), "html", Options(format="html"), "text")}),
+    ],
+    ids=["html", "long", "reader"],
+)
+def test_others_are_served_while_a_text_is_read_and_filled(part, text, options, monkeypatch):
+    backend, _ = scripted_backend([("en", "fr")])
+    begun, others_served = threading.Event(), threading.Event()
+    work = getattr(filling, part)
+
+    def waits(*arguments):
+        begun.set()
+        assert others_served.wait(30), "the event loop stood still"
+        return work(*arguments)
+
+    async def scenario():
+        request = asyncio.ensure_future(backend.service.translate(text, "en", "fr", **options))
+        while not begun.is_set():
+            await asyncio.sleep(0.001)
+        others_served.set()
+        return await request
+
+    monkeypatch.setattr(texts, part, waits)
+    assert "ONE" in asyncio.run(scenario()).text
