@@ -10,7 +10,7 @@ import random
 import textwrap
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -157,8 +157,6 @@ def synthesize(
     Resumes an interrupted call with the same settings, unless restart is True. Raises MtkitError as `run_line_job`
     does. The counts are those of `counts_of`.
     """
-    output = corpus.tsv or corpus.src
-    assert output is not None  # the schema requires one of them
     translator, members = shared.translator, shared.members
     _check_paths(text, corpus, settings.rejected)
     if problem := n_best_problem(settings.n_best, translator.decode):
@@ -166,27 +164,48 @@ def synthesize(
     check_source_text(str(text), read_lines(text), members[0])
     identity = {
         **identity_of(members, translator.decode),
-        "engine": translator.engine.name,
-        "arithmetic": translator.engine.arithmetic,
         "n_best": settings.n_best,
         **({"keep_suspect": True} if settings.keep_suspect else {}),
     }
+    work = partial(_work, shared.make, settings)
+    return make_corpus(Text.of_file(text), corpus, shared, work, identity, settings, restart=restart)
 
-    def finish(records: Iterator[str]) -> None:
+
+def make_corpus(
+    text: Text,
+    corpus: CorpusFiles,
+    shared: SharedTranslator,
+    load: Callable[[], Work],
+    identity: Mapping[str, Any],
+    settings: Synthesis,
+    *,
+    done: Callable[[LineJobResult], None] = lambda _: None,
+    **how: Any,
+) -> LineJobResult:
+    """Have records of a text's lines made as a `line_job` (see `work_of`), and write the corpus from them.
+
+    load, identity: as for `run_line_job`; the engine is added. done: called when the corpus is written, before the
+    job is over. how: other arguments of `run_line_job`.
+    """
+    output = corpus.tsv or corpus.src
+    assert output is not None  # the schema requires one of them
+    translator = shared.translator
+    engine = translator.engine
+
+    def finish(records: Iterator[str], result: LineJobResult) -> None:
         seed = translator.decode.seed if settings.noise else None
-        translated = (Translated.from_json(record) for record in records)
-        lang = translator.tgt_lang
-        write_corpus(translated, corpus, settings.direction, noise_seed=seed, lang=lang, rejected=settings.rejected)
+        write_corpus(map(Translated.from_json, records), corpus, settings, noise_seed=seed, lang=translator.tgt_lang)
+        done(result)
 
     return run_line_job(
-        Text.of_file(text),
+        text,
         output,
-        partial(_work, shared.make, settings),
-        identity,
+        load,
+        {**identity, "engine": engine.name, "arithmetic": engine.arithmetic},
         shared.executor,
         window_lines=translator.window,
-        restart=restart,
         finish=finish,
+        **how,
     )
 
 
@@ -212,26 +231,25 @@ def work_of(translate: Callable[[Sequence[str], int], list[Translated]]) -> Work
 
 
 def write_corpus(
-    translated: Iterator[Translated],
+    translated: Iterable[Translated],
     corpus: CorpusFiles,
-    direction: Direction,
+    settings: Synthesis,
     *,
     noise_seed: int | None = None,
     lang: str | None = None,
-    rejected: Path | None = None,
 ) -> None:
-    """Write all pairs, and list the other lines in `rejected`; the files appear when they are complete.
+    """Write all pairs, and list the other lines in settings.rejected; the files appear when they are complete.
 
     noise_seed: add noise to the synthetic side, in the language lang.
     """
     with ExitStack() as stack:
         write_pair = stack.enter_context(_pair_writer(corpus))
-        write_rejected = stack.enter_context(open_output(rejected)).write if rejected else None
+        write_rejected = stack.enter_context(open_output(settings.rejected)).write if settings.rejected else None
         bar = stack.enter_context(progress_bar(None, "writing", "line"))
         for line_number, line in enumerate(translated, start=1):
             for translation in line.translations:
-                synthetic = translation if noise_seed is None else noised(translation, noise_seed, lang)
-                write_pair(*((synthetic, line.text) if direction == "back" else (line.text, synthetic)))
+                pair = (line.text, translation if noise_seed is None else noised(translation, noise_seed, lang))
+                write_pair(*(pair if settings.direction == "forward" else reversed(pair)))
             if write_rejected and not line.translations:
                 write_rejected(f"{line_number}\t{line.reason}\t{line.text}\t{line.refused}\n")
             bar.update()

@@ -5,21 +5,20 @@ made. Each is a `line_job`: killed at any moment, it resumes where it stopped.
 """
 
 import json
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from mtkit.augmentation.back_translation import (
+    Synthesis,
     Translated,
     UsableTranslations,
-    counts_of,
     identity_of,
+    make_corpus,
     summary,
     work_of,
-    write_corpus,
 )
 from mtkit.bundle import BundleFiles, find_model, read_bundle
 from mtkit.config.data import TrainCorpus
@@ -36,7 +35,7 @@ from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
 from mtkit.files import parse_json, remove_leftovers, write_text
 from mtkit.jobs.executors import Executor, on_this_machine
 from mtkit.jobs.job import work_folder
-from mtkit.jobs.line_job import Work, run_line_job
+from mtkit.jobs.line_job import LineJobResult, Work
 from mtkit.jobs.shards import remove_folder
 from mtkit.languages import are_one_language
 from mtkit.translation.direction import check_source_text
@@ -202,18 +201,8 @@ def _translate(
     distill = teachers.cfg.distill
     check_source_text(str(text), read_side([corpus], "src"), teachers.members[0])
 
-    def finish(records: Iterator[str]) -> None:
-        n_lines, counts = 0, Counter[str]()
-
-        def counted() -> Iterator[Translated]:
-            nonlocal n_lines
-            for record in records:
-                line = Translated.from_json(record)
-                n_lines += 1
-                counts.update(counts_of([line]))
-                yield line
-
-        write_corpus(counted(), made, "forward")
+    def done(result: LineJobResult) -> None:
+        n_lines, counts = result.n_lines, result.counts
         if not counts["pairs"]:
             raise DataError(f"{text}: no line has a usable translation by the teachers: {summary(n_lines, counts)}")
         record = {"n_lines": n_lines, "counts": counts, "recipe": recipe, "teachers": _names(teachers.cfg)}
@@ -223,17 +212,16 @@ def _translate(
     shared = teachers.load(corpus)
     if problem := n_best_problem(distill.n_best, shared.translator.decode):
         raise ConfigError(f"distill.n_best={distill.n_best}: {problem}")
-    engine = shared.translator.engine
-    run_line_job(
+    make_corpus(
         pair_text([corpus]),
-        place,
+        made,
+        shared,
         partial(_work, shared.make, distill, teachers.settings),
-        {**recipe, "engine": engine.name, "arithmetic": engine.arithmetic},
-        shared.executor,
-        window_lines=shared.translator.window,
+        recipe,
+        Synthesis("forward"),
+        done=done,
         unit="pair",
         restart_hint=f"remove {place.parent} to have all text translated again",
-        finish=finish,
     )
 
 

@@ -82,7 +82,7 @@ def translate_file(
     log.info(f"{source}: {counted(len(found), 'different sentence')}, as {options.format}")
     results: list[TranslatedDocument] = []
 
-    def finish(lines: Iterator[str]) -> None:
+    def finish(lines: Iterator[str], _: line_job.LineJobResult) -> None:
         translations = (Translated.from_json(line) for line in lines)
         results[:] = [fill(document, dict(zip((sentence.text for sentence in found), translations, strict=True)))]
         write_bytes(target.resolve(), results[0].raw)

@@ -31,8 +31,6 @@ Note = Mapping[str, Any]
 # Takes a window of lines and the line number of the first one, from 1. Returns as many output lines, and a note for the
 # caller of the job: JSON, such as {"unfinished": 2}. Both must depend on nothing else.
 Work = Callable[[Sequence[str], int], tuple[Sequence[str], Note]]
-# Takes all output lines and writes the job's own output from them.
-Finish = Callable[[Iterator[str]], None]
 
 
 @dataclass(frozen=True)
@@ -59,6 +57,10 @@ class LineJobResult:
     def counts(self) -> Counter[str]:
         """Return the sums of notes that hold only whole numbers."""
         return sum(map(Counter, self.notes), Counter[str]())
+
+
+# Takes all output lines and what was done, and writes the job's own output from them.
+Finish = Callable[[Iterator[str], LineJobResult], None]
 
 
 def can_be_a_job(input_path: Path, output_path: Path) -> bool:
@@ -105,10 +107,11 @@ def run_line_job(
         shards = range(len(cut.sizes))
         job.run(Stage(name, _Work(load, cut, suffix), len(shards), cut.sizes, unit, partial(cut.place, unit)))
         notes = [note for shard in shards for note in json.loads(job.intact(name, shard, _NOTES).read_text("utf-8"))]
+        result = LineJobResult(cut.n_lines, notes)
 
         def write() -> None:
             if finish is not None:
-                finish(_output_lines(job, name, shards, suffix))
+                finish(_output_lines(job, name, shards, suffix), result)
                 return
             empty = pack(b"", suffix) if not shards else b""  # an empty .gz file still has a header
             job.concatenate(name, shards, _OUTPUT, output, header=empty)
@@ -117,7 +120,7 @@ def run_line_job(
         for path, before in zip(text.files, stamps, strict=True):
             if not path.exists() or stamp(path) != before:
                 log.warning(f"{path}: changed after the job had read it; {output} has what the file held before")
-        return LineJobResult(cut.n_lines, notes)
+        return result
 
     return run_job(
         output,

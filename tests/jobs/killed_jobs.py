@@ -37,7 +37,7 @@ def run(
     input_path: Path,
     output_path: Path,
     work: line_job.Work = capitals,
-    finish: Callable[[Iterator[str]], None] | None = None,
+    finish: line_job.Finish | None = None,
 ) -> dict[str, Any]:
     """Run the job; return how many lines there are, how many of them it worked on itself, and the counts."""
     n_worked = 0
@@ -63,7 +63,7 @@ def run(
 def run_and_finish(input_path: Path, output_path: Path) -> dict[str, Any]:
     """The same with an output that is made of all lines at the end."""
 
-    def finish(lines: Iterator[str]) -> None:
+    def finish(lines: Iterator[str], _: line_job.LineJobResult) -> None:
         output_path.write_text("".join(f"{line}!\n" for line in lines), encoding="utf-8")
 
     return run(input_path, output_path, finish=finish)
