@@ -43,7 +43,7 @@ class Part(Generic[Parsed]):
             return self.read(parsed)
 
     def merged(self, translations: Mapping[int, Filled]) -> tuple[str, dict[int, str]]:
-        """Return the text with translations, but without those that it cannot hold; also return why, by their index."""
+        """Return the text with translations. Leave out those that it cannot hold, and return why, by their indices."""
         if not translations:
             return self.text, {}
         unwritable = {index: why for index, filled in translations.items() if (why := self._fault(index, filled.text))}
@@ -58,7 +58,7 @@ class Part(Generic[Parsed]):
         return text, dict(sorted({**unwritable, **dict.fromkeys(culprits, _BREAKS)}.items()))
 
     def _fault(self, index: int, text: str) -> str:
-        """Return why a translation cannot take the place of a segment: itself, or for the encoding; "" if it can."""
+        """Return why the segment or the encoding refuses a translation; "" if both accept it."""
         try:
             self.encode(text)
         except UnicodeEncodeError as error:
@@ -67,9 +67,10 @@ class Part(Generic[Parsed]):
         return self.reading.all_segments[index].refuse(text)
 
     def _culprits(self, wanted: object, translations: Mapping[int, Filled]) -> set[int]:
-        """Return which of the translations, which together change the structure, do so, by halving groups of them.
+        """Find the translations that change the structure, by halving groups of them.
 
-        Of groups that are left when _MOST_CHECKS are made, all count: the time stays in proportion to the text.
+        After _MOST_CHECKS, all translations in the groups that are left count as culprits, so that the time stays in
+        proportion to the text.
         """
         culprits: set[int] = set()
         groups, n_checks = _halves(list(translations)), 1
@@ -125,4 +126,4 @@ class Document:
     parts: Sequence[Part[Any]]
     pack: Callable[[Sequence[bytes]], bytes] = field(default=_first)  # the parts' bytes into those of the file
     placeholders: Sequence[str] = ()  # regular expressions of what a translation must keep exactly
-    remarks: Sequence[str] = ()  # what the user should know of how it was read
+    remarks: Sequence[str] = ()  # what the user should know about the reading

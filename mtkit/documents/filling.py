@@ -16,14 +16,14 @@ from mtkit.text.words import word_spans
 
 LEFT = "left"  # the segment is as it was in the source
 CHECK = "check"  # its translation looks wrong
-PLACED = "placed"  # placeholders or codes were put in their places by force
+PLACED = "placed"  # the places of some placeholders or codes are guesses
 _MOST_CELLS = 20_000_000  # of the weights of a segment's words: 160 MB
 _WORDS_A_CODE = 20  # that take as long as a code: so that the time for a segment stays at some seconds
 
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A segment's translation, and what a person should know of it."""
+    """A segment's translation, and what a person should know about it."""
 
     text: str  # with the codes
     plain: str  # without
@@ -37,7 +37,7 @@ class Note:
     """A segment that a person should look at."""
 
     place: str  # in the document, such as "word/footnotes.xml, paragraph 3"
-    kind: str  # "left" as it was, "check": the translation looks wrong, "placed": a place is a guess
+    kind: str  # LEFT, CHECK or PLACED
     reason: str
     src: str
     tgt: str
@@ -97,8 +97,8 @@ def _segments(document: Document) -> Iterable[Segment]:
 
 
 REASONS = {  # by fault: what a sentence does
-    "codes": "it is one text of so many words and tags that placing these would take too long; divide it",
-    "empty": "the model translated a sentence into nothing",
+    "codes": "it is one text with so many words and tags that placing them would take too long; split it",
+    "empty": "the model returned an empty translation for a sentence",
     "loop": "repeats itself",
     "length": "has an unlikely length",
     "copy": "copies the source",

@@ -10,7 +10,7 @@ from mtkit.text.brackets import nested_ends_of
 from mtkit.text.sentences import sentence_spans
 
 _LINE = re.compile(r"[^\n]+")
-_MOST_LEVELS = 100  # of codes inside each other; those beyond count as codes without a partner
+_MOST_LEVELS = 100  # of nested codes; deeper ones count as codes without a partner
 Interval = tuple[int, int]  # from, up to
 Kind = Literal["open", "close", "single"]
 
@@ -39,7 +39,7 @@ class Span:
 
     @property
     def n_places(self) -> int:
-        """How many codes and pairs of codes it has, itself among them."""
+        """The number of codes and pairs of codes, including itself."""
         return 1 + sum(span.n_places for span in self.inside)
 
     def all_codes(self) -> Iterator[Code]:
@@ -52,7 +52,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Inline:
-    """A segment: its text alone, and where its codes stand in it."""
+    """The content of a segment: its plain text, and where its codes stand in it."""
 
     source: str  # as it is in the document
     text: str
@@ -65,7 +65,7 @@ class Inline:
 
     @property
     def n_places(self) -> int:
-        """How many codes and pairs of codes it has."""
+        """The number of codes and pairs of codes."""
         return sum(span.n_places for span in self.spans)
 
     def all_codes(self) -> Iterator[Code]:

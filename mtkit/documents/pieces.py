@@ -1,4 +1,4 @@
-"""Cut the content of an element into segments: runs of text with inline codes, without what surrounds the text."""
+"""Make a segment of a run of text and codes, without what only surrounds the text."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _SPACES = " \t\r\n\f"
 
 @dataclass(frozen=True)
 class Piece:
-    """Characters start to end of a document: a code, or text."""
+    """Characters start to end of a document: a code, or text if `code` is None."""
 
     start: int
     end: int
@@ -28,7 +28,7 @@ class Markup:
 
 
 def segment_of(text: str, pieces: Sequence[Piece], markup: Markup, place: Callable[[int], str]) -> Segment | None:
-    """Return the segment of pieces that stand one after the other; None if they have no text.
+    """Return the segment of consecutive pieces; None if they have no text.
 
     place: names the place of a character. White space and codes around the text stay out of the segment, unless they
     belong to codes within it.

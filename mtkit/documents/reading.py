@@ -1,4 +1,4 @@
-"""Read a document: bytes in, text with segments out, by the format that its name or an option says."""
+"""Read a document in the format that its file extension or an option gives."""
 
 import codecs
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from mtkit.documents.skeleton import Reading
 from mtkit.errors import DataError, UsageError
 
 MOST_BYTES = 100_000_000  # of a document, unpacked
-FORMATS: Mapping[str, tuple[str, ...]] = {  # a format's file extensions
+FORMATS: Mapping[str, tuple[str, ...]] = {  # and their file extensions
     "text": ("txt", "text"),
     "json": ("json", "jsonc", "arb"),
     "yaml": ("yaml", "yml"),
@@ -48,9 +48,9 @@ _BOMS = {
 
 @dataclass(frozen=True)
 class Options:
-    """What a user says of a document."""
+    """What a user specifies for a document."""
 
-    format: str | None = None  # a key of FORMATS; default: by the name
+    format: str | None = None  # a key of FORMATS; default: from the file extension
     columns: tuple[str, ...] = ()  # of a table, which hold text
     src_lang: str | None = None
     tgt_lang: str | None = None
@@ -64,7 +64,7 @@ def format_of(path: Path, options: Options) -> str:
     known = ", ".join(FORMATS)
     if options.format is not None:
         if options.format not in FORMATS:
-            raise UsageError(f"--format {options.format}: not a known format; one of {known}")
+            raise UsageError(f"--format {options.format}: unknown format; choose one of {known}")
         return options.format
     name = format_named(path)
     if name is None:
@@ -81,14 +81,12 @@ def format_named(path: Path) -> str | None:
 
 
 def read_document(path: Path, options: Options) -> Document:
-    """Read a document. Raises DataError if it is damaged, too large or of another format than said."""
+    """Read a document. Raises DataError if it is damaged, too large or in another format than the options give."""
     name = format_of(path, options)
     try:
         size = path.stat().st_size
         if size > MOST_BYTES:
-            raise DataError(
-                f"{path}: {size / 1e6:,.0f} MB; documents of up to {MOST_BYTES / 1e6:.0f} MB are read: divide it"
-            )
+            raise DataError(f"{path}: {size / 1e6:,.0f} MB; the limit is {MOST_BYTES / 1e6:.0f} MB: split the document")
         raw = path.read_bytes()
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
@@ -149,7 +147,7 @@ def parsed_part(
 def _decoded(
     raw: bytes, declared: Callable[[str], str | None] | None, is_markup: bool
 ) -> tuple[str, Callable[[str], bytes]]:
-    """Return a text and what encodes another one likewise."""
+    """Return a text, and the function that encodes a text as this one was."""
     if kind := next((kind for start, kind in _NO_TEXTS.items() if raw.startswith(start)), None):
         raise DataError(f"is {kind}, not a text; use the file extension of its format, or --format")
     bom = next((mark for mark in _BOMS if raw.startswith(mark)), b"")
@@ -159,23 +157,23 @@ def _decoded(
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
         raise DataError(
-            f"line {line}: byte 0x{raw[error.start]:02x} is not {encoding}; convert it to UTF-8, such as by "
+            f"line {line}: byte 0x{raw[error.start]:02x} is not {encoding}; convert it to UTF-8, for example with "
             "`iconv -f CP1252 -t UTF-8`"
         ) from None
     if "\0" in text:
-        raise DataError("contains NUL characters: not a text, or one in UTF-16 without a byte order mark")
+        raise DataError("contains NUL characters: it is not a text, or UTF-16 without a byte order mark; use UTF-8")
 
     def encode(merged: str) -> bytes:
         has_all = encoding.startswith("utf") or not is_markup
         return bom + merged.encode(encoding, "strict" if has_all else "xmlcharrefreplace")
 
     if encode(text) != raw:
-        raise DataError(f"cannot be written again as it is, in {encoding}; convert it to UTF-8")
+        raise DataError(f"would change when written in {encoding}; convert it to UTF-8")
     return text, encode
 
 
 def _declared(raw: bytes, declared: Callable[[str], str | None] | None) -> str:
-    """Return the encoding that a text declares; UTF-8 if none, or one that cannot have declared itself in ASCII."""
+    """Return the encoding that a text declares; UTF-8 if it declares none, or one in which ASCII could not be read."""
     encoding = (declared(raw[:4096].decode("latin-1")) if declared else None) or "utf-8"
     try:
         name, ascii_text = codecs.lookup(encoding).name, "<a>".encode(encoding)

@@ -1,4 +1,4 @@
-"""Say how a document was translated, and list each segment that a person should look at."""
+"""Report how a document was translated, and list each segment that a person should check."""
 
 import json
 from collections import Counter
@@ -18,21 +18,20 @@ _TITLES = {
     CHECK: "translation looks wrong",
     PLACED: "place of a tag or placeholder is a guess",
 }
-_BEGINNINGS = {LEFT: "left as it is, because ", CHECK: "its translation ", PLACED: ""}  # of lines; a reason follows
+_BEGINNINGS = {LEFT: "not translated, because ", CHECK: "its translation ", PLACED: ""}  # of lines; a reason follows
 _MEANINGS = {
-    LEFT: "These segments are as they were in the document: translate them by hand.",
-    CHECK: "These segments are translated, but something about the translation is suspect. The text is the plain one, "
-    "without tags.",
-    PLACED: "All tags and placeholders are there, once each and well nested; see whether their places are right.",
+    LEFT: "mtkit did not translate these segments. Translate them by hand.",
+    CHECK: "These translations look suspect. They are shown without tags.",
+    PLACED: "All tags and placeholders are in the translation, once each and correctly nested, but check their places.",
 }
 
 
 def summary(result: TranslatedDocument, *, listed: bool = True) -> Iterator[str]:
-    """Yield lines that say what was done; listed: with the first segments to look at."""
+    """Yield lines about the result. listed: include the first segments to check."""
     counts = Counter(note.kind for note in result.notes)
     to_check = ", ".join(f"{title}: {counts[kind]:,}" for kind, title in _TITLES.items() if counts[kind])
     if not result.n_segments:
-        yield "the document has no text to translate: it is as it was"
+        yield "the document has no text to translate, so the output equals it"
         return
     yield (
         f"{counted(result.n_segments, 'segment')}, {counted(result.n_sentences, 'sentence')}, "
@@ -47,7 +46,7 @@ def summary(result: TranslatedDocument, *, listed: bool = True) -> Iterator[str]
 
 
 def write_report(path: Path, source: Path, target: Path, result: TranslatedDocument, langs: Languages) -> None:
-    """Write a page, or, for a name that ends in .jsonl, a line of JSON for each segment to look at."""
+    """Write an HTML page or, if the file extension is .jsonl, a line of JSON for each segment to check."""
     if path.suffix == ".jsonl":
         write_text(path, "".join(json.dumps(asdict(note), ensure_ascii=False) + "\n" for note in result.notes))
         return
@@ -59,7 +58,7 @@ def write_report(path: Path, source: Path, target: Path, result: TranslatedDocum
         "segments": thousands(result.n_segments),
         "sentences": thousands(result.n_sentences),
         "tags": thousands(result.n_codes),
-        "to look at": thousands(len(result.notes)),
+        "to check": thousands(len(result.notes)),
     }
     write_page(
         path,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class SentenceTranslator:
-    """Translates sentences; a translation depends on nothing but its sentence."""
+    """Translates sentences. A translation depends only on its sentence."""
 
     def __init__(
         self,

@@ -39,8 +39,8 @@ class Translated:
     """The translation of a sentence."""
 
     text: str
-    faults: Sequence[str] = ()  # what looks wrong with it, such as "loop"
-    n_placed: int = 0  # placeholders that the model had lost or doubled, put back by the alignment
+    faults: Sequence[str] = ()  # what looks wrong, such as "loop"
+    n_placed: int = 0  # placeholders that the model lost or repeated, put back by the alignment
     alignment: Alignment | None = None
     others: Sequence[str] = ()  # further translations, best first, if they were asked for
     confidence: float | None = None  # the probability, 0 to 1, that it is good, if the model is calibrated

@@ -18,7 +18,7 @@ _TOKEN = re.compile(f"{_LEFT}([0-9]+){_RIGHT}")
 
 
 class Edit(NamedTuple):
-    """Characters start to end of a text, and what takes their place."""
+    """A replacement for characters start to end of a text."""
 
     start: int
     end: int
@@ -61,9 +61,9 @@ class Segment:
 class Reading:
     """A text with its segments.
 
-    held_out: segments that stand inside codes of others, such as attributes. A token stands for each in `text`, or in
-    the source of another one; see `hold_out`. Their `put` returns one edit, whose text takes the place of the token.
-    also: returns further edits, which depend on several segments together, such as a mark of the entry they are in.
+    held_out: segments inside codes of others, such as attributes. `text`, or the source of another segment, has a token
+    in the place of each; see `hold_out`. Their `put` returns one edit, whose text replaces the token.
+    also: returns further edits, which depend on several segments together, such as a mark of their entry.
     """
 
     text: str
@@ -73,7 +73,7 @@ class Reading:
 
     @cached_property
     def all_segments(self) -> Sequence[Segment]:
-        """The segments, and behind them those held out."""
+        """The segments, followed by those held out."""
         return [*self.segments, *self.held_out]
 
     def merged(self, translations: Mapping[int, Filled]) -> str:
@@ -90,7 +90,7 @@ class Reading:
 
 
 def hold_out(text: str, intervals: Sequence[tuple[int, int]]) -> str:
-    """Return the text with a token in the place of each of these intervals, which stand in order.
+    """Return the text with a token in the place of each interval. The intervals are in order.
 
     Raises DataError if the text has such tokens already.
     """
@@ -99,23 +99,23 @@ def hold_out(text: str, intervals: Sequence[tuple[int, int]]) -> str:
 
 
 def refuse_tokens(text: str) -> None:
-    """Raise DataError if a text has tokens of held-out segments already."""
+    """Raise DataError if a text already contains tokens of held-out segments."""
     if _LEFT in text or _RIGHT in text:
         raise DataError("contains the private characters U+FFFFC or U+FFFFD; remove them")
 
 
 def token(number: int) -> str:
-    """Return what stands in the place of the held-out segment of this number."""
+    """Return the token of the held-out segment with this number."""
     return f"{_LEFT}{number}{_RIGHT}"
 
 
 def without_held_out(text: str) -> str:
-    """Return the text without tokens of what is held out."""
+    """Remove the tokens of held-out segments from a text."""
     return _TOKEN.sub("", text)
 
 
 def _put_back(text: str, values: Sequence[str]) -> str:
-    """Replace the tokens, also those in the values."""
+    """Replace the tokens, including those inside values."""
     return _TOKEN.sub(lambda token: _put_back(values[int(token[1])], values), text) if values else text
 
 

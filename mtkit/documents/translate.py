@@ -30,14 +30,14 @@ def translate_document(
     """Translate a document to a file; the same call resumes an interrupted one.
 
     format: "html", "docx", ...; default: the one of the file extension.
-    columns: of a table, which to translate; default: those that hold text.
+    columns: the columns of a table to translate; default: those that hold text.
 
-    Returns the translated bytes, counts, and notes of what a person should look at.
+    Returns the translated bytes, counts, and notes on what a person should check.
 
     Raises DataError if the document cannot be read, UsageError for an unknown format; then nothing is written.
     """
     if translator.files is None or translator.is_ensemble:
-        raise ValueError("documents are translated by a translator that was loaded from a single folder")
+        raise ValueError("translate_document needs a translator that was loaded from a single folder")
     shared = SharedTranslator(translator, [translator.files], lambda: translator, InProcess())
     return translate_file(Path(source), Path(target), shared, Options(format, tuple(columns)))
 

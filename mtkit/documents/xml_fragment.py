@@ -35,7 +35,7 @@ class XmlRules:
 
 
 def read_xml(text: str, rules: XmlRules) -> Document:
-    """Read a whole document or a fragment, with or without an element around it. Raises DataError if it is no XML."""
+    """Read a whole document or a fragment, with or without an element around it. Raises DataError if it is not XML."""
 
     def read(found: Sequence[Token]) -> Reading:
         place = line_of(text)

@@ -1,4 +1,4 @@
-"""A document that is a zip: its members' bytes in, checked, and the same zip with some of them changed out."""
+"""Read a document that is a zip archive, check its members, and write it again with some of them changed."""
 
 import io
 import stat
@@ -14,9 +14,9 @@ from mtkit.documents.reading import MOST_BYTES
 from mtkit.errors import DataError
 from mtkit.pair_files.compression import DAMAGE
 
-MOST_UNPACKED = 5 * MOST_BYTES  # pictures and films count, too; they are never all in memory
+MOST_UNPACKED = 5 * MOST_BYTES  # including pictures and films, which are never all in memory
 _MOST_RATIO = 200  # the XML of documents becomes 5 to 50 times larger
-_HARMLESS_BYTES = 10_000_000  # unpacked, whatever the ratio
+_HARMLESS_BYTES = 10_000_000  # a member that unpacks to this much may have any ratio
 _MOST_DIRECTORY_BYTES = 8_000_000  # of the list of members, about 100 for each
 _OLE = bytes.fromhex("d0cf11e0a1b11ae1")  # an OLE compound file
 _ZIP_END = struct.Struct("<4s4H2LH")  # the end of central directory record; APPNOTE.TXT, 4.3.16
@@ -24,15 +24,18 @@ _ZIP64_FIELD = 1  # of the extra fields; `zipfile` writes its own
 
 
 class Archive:
-    """The members of a zip, all of which have been checked."""
+    """A zip archive whose members have all been checked."""
 
     def __init__(self, raw: bytes, kind: str) -> None:
-        """kind: what it should be, for messages, such as "DOCX". Raises DataError if it is not, or is not safe."""
+        """Read and check an archive. kind: the expected format, for messages, such as "DOCX".
+
+        Raises DataError if it is another format or is not safe.
+        """
         self._raw, self._kind = raw, kind
         self._zip = _opened(raw, kind)
         self._infos = {info.filename: info for info in self._zip.infolist()}
         _check(self._zip.infolist(), kind)
-        for name in self._infos:  # all, so that damage is found before the work and not after it
+        for name in self._infos:  # all, so that damage is found before the document is translated
             self._read(name, keep=False)
 
     @property
@@ -44,16 +47,16 @@ class Archive:
         return name in self._infos
 
     def member(self, name: str) -> bytes:
-        """Return the bytes of a member, which are those of a text. Raises DataError if it is missing or too large."""
+        """Return the bytes of a member that holds text. Raises DataError if it is missing or too large."""
         if name not in self._infos:
-            raise DataError(f"has no member {shown(name)}: not {self._kind}, or damaged; save it again")
+            raise DataError(f"has no member {shown(name)}, so it is damaged or not {self._kind}; save it again")
         size = self._infos[name].file_size
         if size > MOST_BYTES:
-            raise DataError(f"{shown(name)}: {size / 1e6:,.0f} MB; up to {MOST_BYTES / 1e6:.0f} MB of text are read")
+            raise DataError(f"{shown(name)}: {size / 1e6:,.0f} MB of text; the limit is {MOST_BYTES / 1e6:.0f} MB")
         return self._read(name)
 
     def document(self, parts: Sequence[Part[Any]], placeholders: Sequence[str]) -> Document:
-        """Return the document whose parts are texts of members of these names."""
+        """Return a document that consists of these members."""
         return Document(parts, partial(self._packed, [part.name for part in parts]), placeholders)
 
     def _packed(self, names: Sequence[str], contents: Sequence[bytes]) -> bytes:
@@ -61,7 +64,7 @@ class Archive:
         return self.with_changes(changed)
 
     def with_changes(self, changed: Mapping[str, bytes]) -> bytes:
-        """Return the zip with new bytes of some members; without any, exactly as it was."""
+        """Return the archive with new bytes for some members; without changes, exactly the bytes that were read."""
         if not changed:
             return self._raw
         packed = io.BytesIO()
@@ -82,62 +85,63 @@ class Archive:
                     pass
                 return b""
         except (zipfile.BadZipFile, *DAMAGE, NotImplementedError, OSError, ValueError, RuntimeError) as error:
-            raise DataError(f"{shown(name)}: is damaged ({error}); copy the file again, as a whole") from None
+            raise DataError(f"{shown(name)}: is damaged ({error}); copy the whole file again") from None
 
 
 def _opened(raw: bytes, kind: str) -> zipfile.ZipFile:
     if not raw:
-        raise DataError(f"is empty, which no {kind} file is: copy it again")
+        raise DataError(f"is empty, so it is not a {kind} file; copy it again")
     if raw.startswith(_OLE):
-        raise DataError(
-            f"is encrypted, or a document of an old version such as .doc; save it without a password as {kind}"
-        )
+        raise DataError(f"is encrypted or in an old format such as .doc; save it as {kind} without a password")
     end = raw.rfind(b"PK\5\6", -(1 << 16) - _ZIP_END.size)
     if end < 0 or len(raw) < end + _ZIP_END.size:
         raise DataError(
-            f"is no {kind} file, which is a zip, or only a part of one; copy it again, as a whole, or say its --format"
+            f"is not a {kind} file, which is a zip archive, or is only a part of one; copy the whole file again, or "
+            "give its format with --format"
         )
     n_bytes = _ZIP_END.unpack_from(raw, end)[5]
     if n_bytes > _MOST_DIRECTORY_BYTES:
         raise DataError(
-            f"lists its members in {n_bytes:,} bytes, far more than {kind} files need; unpack it to look at it"
+            f"has a list of members of {n_bytes:,} bytes, far more than {kind} files need; unpack it to see them"
         )
     try:
         return zipfile.ZipFile(io.BytesIO(raw))
     except (zipfile.BadZipFile, *DAMAGE, NotImplementedError, OSError, ValueError) as error:
-        raise DataError(f"is a damaged zip ({error}); copy it again, as a whole") from None
+        raise DataError(f"is a damaged zip archive ({error}); copy the whole file again") from None
 
 
 def _check(infos: Sequence[zipfile.ZipInfo], kind: str) -> None:
-    """Raise DataError for members that an honest document never has."""
+    """Raise DataError for members that only a damaged or malicious document has."""
     names: set[str] = set()
     for info in infos:
         name = shown(info.filename)
         if info.filename in names:
-            raise DataError(f"contains {name} twice, so that programs may read either; save it again as {kind}")
+            raise DataError(f"contains {name} twice, and programs may read either; save it again as {kind}")
         names.add(info.filename)
         if info.flag_bits & 1:
             raise DataError(f"{name}: is encrypted; save the document without a password")
         path = info.filename.replace("\\", "/")
         if path.startswith("/") or ".." in path.split("/") or path[1:2] == ":":
-            raise DataError(f"contains {name}, a path out of its folder, as in an attack on whoever unpacks it")
+            raise DataError(
+                f"contains {name}, a path out of its folder, which could overwrite other files when unpacked"
+            )
         if stat.S_ISLNK(info.external_attr >> 16):
-            raise DataError(f"contains {name}, a symbolic link, which no {kind} file has: save it again")
+            raise DataError(f"contains {name}, a symbolic link, which {kind} files never have; save it again")
         if info.file_size > _HARMLESS_BYTES and info.file_size > _MOST_RATIO * info.compress_size:
             raise DataError(
-                f"{name}: {info.compress_size:,} bytes that unpack to {info.file_size:,}, as in a zip bomb; "
-                f"if you trust it, divide the document"
+                f"{name}: {info.compress_size:,} bytes unpack to {info.file_size:,}, as in a zip bomb; if you trust "
+                "the file, split the document"
             )
     total = sum(info.file_size for info in infos)
     if total > MOST_UNPACKED:
         raise DataError(
-            f"unpacks to {total / 1e6:,.0f} MB; documents of up to {MOST_UNPACKED / 1e6:.0f} MB are read: divide it, "
-            "or make its pictures smaller"
+            f"unpacks to {total / 1e6:,.0f} MB; the limit is {MOST_UNPACKED / 1e6:.0f} MB: split the document, or make "
+            "its pictures smaller"
         )
 
 
 def _like(info: zipfile.ZipInfo) -> zipfile.ZipInfo:
-    """Return the entry of a member for another zip."""
+    """Return a copy of an entry for another archive."""
     entry = copy(info)
     entry.extra = _without_zip64(info.extra)
     return entry

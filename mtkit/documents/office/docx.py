@@ -55,7 +55,7 @@ _STORIES = (
 
 
 def read(raw: bytes, options: Options) -> Document:
-    """Read a DOCX, or a DOCM, DOTX or DOTM. Raises DataError if it is none, damaged or encrypted."""
+    """Read a DOCX, or a DOCM, DOTX or DOTM. Raises DataError if it is another format, damaged or encrypted."""
     archive = Archive(raw, "DOCX")
     readers = {f"ml.{name}": _STORY for name in _STORIES} | {f"ms-word.{name}": _STORY for name in _STORIES}
     readers |= {"chart": ooxml.DRAWINGS, "diagramData": ooxml.DRAWINGS, "diagramDrawing": ooxml.DRAWINGS}
@@ -126,7 +126,7 @@ def _owners(xml: Xml) -> dict[int, tuple[_Field, str]]:
 
 
 def _owner(fields: list[_Field]) -> _Field | None:
-    """Return the outermost field that is not at a result with text."""
+    """Return the outermost field whose result, as far as it has been read, is not text."""
     return next((field for field in fields if not (field.in_result and field.is_text)), None)
 
 
@@ -190,7 +190,7 @@ class _Story:
         return self._xml.names[index] == name and self._xml.tokens[index].kind == "open"
 
     def _last_of_tag(self, index: int) -> int:
-        """Return the index of the token up to which markup belongs to the tag: a content control has two of them."""
+        """Return the last token of the markup that begins here: a content control begins and ends with two tags."""
         xml = self._xml
         if self._is_open(index, "w:sdt"):
             return next(child for child in xml.children(index) if self._is_open(child, "w:sdtContent"))
@@ -207,7 +207,7 @@ class _Story:
         return Item(start, end, kind, markup=markup, name=name, has_base=is_link)
 
     def _single(self, index: int) -> Item:
-        """Return the code of an element between runs: deleted text, a formula, one end of a range."""
+        """Return the code for an element between runs: deleted text, a formula, one end of a range."""
         name, start, end = self._xml.names[index], self._xml.tokens[index].start, self._xml.end(index)
         item = Item(start, end, "single", markup=(Raw(None, self._skeleton.raw(start, end)),))
         if name not in _RANGES:
@@ -251,12 +251,12 @@ _SPACES = str.maketrans("\t\r\n", "   ")
 
 
 def _write(text: str) -> str:
-    """Return text as XML; where the translator read a break, a code stands, too."""
+    """Return text as XML. A line break becomes a space, because a code stands there, too."""
     return xml_tokens.escape(re.sub(r" *\n+", " ", text))
 
 
 def _joined(found: Iterator[tuple[Item, _Owner | None]]) -> list[Item]:
-    """Return the items; those that follow each other and belong to one field are one code."""
+    """Join items that follow each other and belong to one field into one code."""
     items: list[Item] = []
     last: tuple[_Field, str] | None = None
     for item, owner in found:

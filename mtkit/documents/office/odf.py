@@ -45,13 +45,13 @@ _SPACES = re.compile("[ \t\r\n]+")
 
 
 def read(raw: bytes, options: Options) -> Document:
-    """Read an ODT, ODS, ODP or their templates. Raises DataError if it is none, damaged or encrypted."""
+    """Read an ODT, ODS, ODP or their templates. Raises DataError if it is another format, damaged or encrypted."""
     archive = Archive(raw, "ODT, ODS or ODP")
     manifest = "META-INF/manifest.xml"
     if manifest in archive and "manifest:encryption-data" in member_xml(archive, manifest, _PREFIXES).parsed.names:
         raise DataError("is encrypted; save the document without a password")
     if "content.xml" not in archive and "styles.xml" not in archive:  # some templates have styles alone
-        raise DataError("has no content.xml: another kind of file, or damaged; open it and save it as ODT, ODS or ODP")
+        raise DataError("has no content.xml, so it is damaged or another kind of file; save it as ODT, ODS or ODP")
     return archive.document(list(_parts(archive)), PROSE)
 
 
@@ -120,7 +120,7 @@ class _Content:
                         yield found.value.strip().lower()
 
     def _styles_without_meaning(self) -> Iterator[str]:
-        """Yield the names of styles that say nothing but the language, or when the text was written."""
+        """Yield the names of styles that only set the language, or record when the text was written."""
         xml = self._xml
         for index, name in enumerate(xml.names):
             if name != "style:style" or xml.tokens[index].kind == "close":
@@ -194,7 +194,7 @@ class _Content:
         return Item(start, end, "single", "\n" if name in _BREAKS else "", markup=(Raw(in_format, markup),))
 
     def _write(self, text: str) -> str:
-        """Return text as XML. A space after another one would not show, so an element says how many there are."""
+        """Return text as XML. Repeated spaces would be lost, so an element states their number."""
         escaped = xml_tokens.escape(re.sub(r" *\n+", " ", text))
         return re.sub("(?<= ) +", lambda spaces: f"{self._space} {self._count(len(spaces[0]))}/>", escaped)
 

@@ -1,4 +1,4 @@
-"""What DOCX, PPTX and XLSX share: the list of members and their types, plain texts, and the paragraphs of drawings."""
+"""What DOCX, PPTX and XLSX share: the types of members, plain texts, and the paragraphs of drawings."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -80,11 +80,11 @@ def parts(
     """Yield the members with text.
 
     kinds: the members' types, as `types` returns them.
-    readers: by the ends of types, without "+xml". main: the ends of those types of which the document must have one.
+    readers: what reads types that end like this, "+xml" left out. main: the document must have a type that ends so.
     """
     if not any(of_member.endswith(f"{end}+xml") for of_member in kinds.values() for end in main):
         raise DataError(
-            f"is another kind of file than {kind}, or damaged: {_TYPES} names no {main[0]}; save it as {kind}"
+            f"is another kind of file than {kind}, or damaged: {_TYPES} has no {main[0]}; save it as {kind}"
         )
     for name, of_member in kinds.items():
         for end, reader in readers.items():
@@ -100,12 +100,12 @@ def member_part(archive: Archive, name: str, read: Callable[[Xml], Reading], str
 
 
 def member_xml(archive: Archive, name: str, prefixes: Mapping[str, str]) -> Part[Xml]:
-    """Return a member that has no segments."""
+    """Return a member as XML without segments."""
     return member_part(archive, name, lambda xml: Reading(xml.text, ()), Frame(prefixes, ()))
 
 
 def add_alt_text(skeleton: Skeleton, xml: Xml, index: int, place: str) -> None:
-    """Make the descriptions of a picture or a shape segments, unless they are names of files."""
+    """Add the descriptions of a picture or a shape as segments, unless they are file names."""
     if xml.names[index] not in _ALT_OF or xml.tokens[index].kind not in ("open", "empty"):
         return
     for name, found in xml.tokens[index].attributes.items():
@@ -117,7 +117,7 @@ ALT_ATTRIBUTES = ("descr", "title", "alt")
 
 
 def read_texts(names: Collection[str], xml: Xml) -> Reading:
-    """Return the texts of elements of these names, which hold text alone."""
+    """Return the texts of those elements with these names that hold only text."""
     skeleton = Skeleton(xml.text)
     for index, name in enumerate(xml.names):
         if name in names and xml.tokens[index].kind == "open":
@@ -126,7 +126,7 @@ def read_texts(names: Collection[str], xml: Xml) -> Reading:
 
 
 def add_element(skeleton: Skeleton, xml: Xml, index: int, place: str) -> None:
-    """Make all inside an element a segment, if that is text alone."""
+    """Add the content of an element as a segment, if it is only text."""
     if xml.is_text_only(index):
         start, end = xml.tokens[index].end, xml.tokens[xml.ends[index]].start
         add_text(skeleton, start, end, xml.content(index), place, xml_tokens.escape)
@@ -147,7 +147,7 @@ class Names:
     run: str
     properties: str
     text: str
-    keeps_space: bool = True  # whether white space at the ends of texts needs an attribute
+    keeps_space: bool = True  # whether leading and trailing white space needs an attribute to be kept
 
 
 _RUN = Names("a:r", "a:rPr", "a:t", keeps_space=False)
@@ -156,7 +156,7 @@ _RUN = Names("a:r", "a:rPr", "a:t", keeps_space=False)
 def read_drawing(xml: Xml, *, placeholders: bool = True) -> Reading:
     """Return the paragraphs of slides, charts, diagrams and other drawings, and the descriptions of their pictures.
 
-    placeholders: also those of placeholder shapes, which in a layout show nowhere.
+    placeholders: include the text of placeholder shapes; in a layout that text is never shown.
     """
     skeleton, formats = Skeleton(xml.text), Formats(xml, _RUN)
     n_paragraphs = skipped_until = 0
@@ -188,10 +188,10 @@ LAYOUTS = Reader(partial(read_drawing, placeholders=False), _DRAWING)
 
 
 class Formats:
-    """What begins a run of each format, and how runs are written."""
+    """The formats of runs: what begins a run of each, and how a run is written."""
 
     def __init__(self, xml: Xml, names: Names, ignored: re.Pattern[str] = _IGNORED_FORMAT) -> None:
-        """ignored: what of the properties makes no other format, such as the language."""
+        """ignored: properties that do not make a different format, such as the language."""
         self._xml, self._names, self._ignored = xml, names, ignored
         own = xml.own_prefix(names.run.rpartition(":")[0])
         self._run, self._text = (f"{own}{name.rpartition(':')[2]}" for name in (names.run, names.text))

@@ -16,7 +16,7 @@ _MAIN = tuple(
 
 
 def read(raw: bytes, options: Options) -> Document:
-    """Read a PPTX, or one of its kinds such as PPTM and POTX. Raises DataError if it is none, damaged or encrypted."""
+    """Read a PPTX, PPTM, POTX or the like. Raises DataError if it is another format, damaged or encrypted."""
     archive = Archive(raw, "PPTX")
     readers = dict.fromkeys((f".{name}" for name in _PARTS), DRAWINGS) | {"core-properties": PROPERTIES}
     readers |= {"presentationml.comments": ooxml.texts_of(["p:text"])}

@@ -1,4 +1,4 @@
-"""Paragraphs of runs, as office formats have them: the format of most of the text is the base, others are codes."""
+"""Paragraphs of runs in office formats: the format of most of the text is the base, and other formats are codes."""
 
 import re
 from collections import Counter
@@ -18,7 +18,7 @@ _CODE = re.compile(r"<([0-9]+)>")  # in a translation: the text around it is esc
 
 
 def is_code_style(name: str) -> bool:
-    """Return whether a style is one of program code, such as "Source_20_Text" or "VerbatimChar"."""
+    """Return whether a style is for program code, such as "Source_20_Text" or "VerbatimChar"."""
     return bool(_CODE_STYLE.fullmatch(re.sub("_20_|[ _-]", "", name.lower())))
 
 
@@ -54,15 +54,15 @@ class RunStyle:
 
 
 class _Action(NamedTuple):
-    """What a code of a segment means for the run that is written."""
+    """What to write for a code of a segment."""
 
     markup: tuple[Raw, ...] = ()
-    base: str | None = None  # the format from here on
-    is_end: bool = False  # the format before the code's partner holds again
+    base: str | None = None  # the base format from here on
+    is_end: bool = False  # go back to the format before the code's partner
 
 
 def add_paragraph(skeleton: Skeleton, items: Sequence[Item], style: RunStyle, place: str) -> None:
-    """Make a segment of those items that have text, and of what stands between them."""
+    """Add a segment from the first item with text to the last one."""
     kept = [item for item in _uncrossed(items) if item.kind != "text" or item.text]
     first, end = _trim(kept)
     if not any(item.kind == "text" and any(map(str.isalpha, item.text)) for item in kept[first:end]):
@@ -85,7 +85,7 @@ def add_paragraph(skeleton: Skeleton, items: Sequence[Item], style: RunStyle, pl
 
 
 def _uncrossed(items: Sequence[Item]) -> list[Item]:
-    """Return the items; soft codes that cross others are single ones."""
+    """Make soft codes that cross other codes single ones."""
     found = list(items)
     waiting: list[int] = []
     for index, item in enumerate(items):
@@ -106,7 +106,7 @@ def _uncrossed(items: Sequence[Item]) -> list[Item]:
 
 
 def _trim(items: Sequence[Item]) -> tuple[int, int]:
-    """Return which items are left, from and up to, without white space and codes before and after all text."""
+    """Return the first item, and the end, of what is left without white space and codes around the text."""
     text, pieces = "", []
     for item in items:
         code = None if item.kind == "text" else Code("", item.kind, item.name)
@@ -121,7 +121,7 @@ def _trim(items: Sequence[Item]) -> tuple[int, int]:
 
 
 def _even(items: Sequence[Item]) -> list[Item]:
-    """Give white space between texts of one format their format: it hardly shows, but would divide them."""
+    """Give white space between two texts of one format this format, because another one hardly shows there."""
     found = list(items)
     for index in range(1, len(items) - 1):
         before, item, after = found[index - 1], items[index], items[index + 1]
@@ -209,7 +209,7 @@ def _write(writer: "_Writer", translation: str, base: str, actions: Sequence[_Ac
 
 
 class _Writer:
-    """Writes text and markup into as few runs as can be."""
+    """Writes text and markup into as few runs as possible."""
 
     def __init__(self, style: RunStyle) -> None:
         self._style = style
@@ -254,6 +254,6 @@ class _Writer:
 
 
 def add_text(skeleton: Skeleton, start: int, end: int, text: str, place: str, write: Callable[[str], str]) -> None:
-    """Make plain text without codes a segment, if there are letters in it."""
+    """Add plain text as a segment, if it has letters."""
     if any(map(str.isalpha, text)):
         skeleton.add(start, end, Inline(skeleton.raw(start, end), text, ()), place, write)

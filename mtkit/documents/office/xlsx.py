@@ -1,4 +1,4 @@
-"""XLSX: the texts of cells, comments and drawings; what formulas and tables refer to by its text stays."""
+"""XLSX: the texts of cells, comments and drawings are segments; texts that formulas or tables refer to stay."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -35,7 +35,7 @@ _REFERRING = ("worksheet", ".table", "pivotCacheDefinition", "sheet.main", "shee
 
 
 def read(raw: bytes, options: Options) -> Document:
-    """Read an XLSX, XLSM, XLTX or XLTM. Raises DataError if it is none, damaged or encrypted."""
+    """Read an XLSX, XLSM, XLTX or XLTM. Raises DataError if it is another format, damaged or encrypted."""
     archive = Archive(raw, "XLSX")
     kinds = ooxml.types(archive)
     readers = dict.fromkeys(
@@ -69,7 +69,7 @@ def _may_have_text(part: Part[Xml], kinds: Mapping[str, str]) -> bool:
 
 
 def _read_texts(kept: Collection[str], xml: Xml) -> Reading:
-    """Return the texts of cells or comments, and what a sheet says of cells to be filled in."""
+    """Return the texts of cells or comments, and the hints of a sheet for cells to be filled in."""
     skeleton = Skeleton(xml.text)
     formats = Formats(xml, _RUN)
     style = RunStyle(formats.style.close, formats.style.text, xml_tokens.escape)

@@ -30,7 +30,7 @@ _XHTML, _NCX = "application/xhtml+xml", "application/x-dtbncx+xml"
 
 
 def read(raw: bytes, options: Options) -> Document:
-    """Read a book. Raises DataError if it is none, damaged, or protected against copying."""
+    """Read a book. Raises DataError if it is another format, damaged, or protected against copying."""
     archive = Archive(raw, "EPUB")
     _refuse_protected(archive)
     return archive.document(list(_parts(archive)), PROSE)
@@ -43,7 +43,7 @@ def _refuse_protected(archive: Archive) -> None:
     for index, name in enumerate(xml.names):
         is_method = name == "enc:EncryptionMethod" and xml.tokens[index].kind != "close"
         if is_method and xml.attribute(index, "Algorithm") not in _FONTS:
-            raise DataError(f"{_ENCRYPTION}: the book is encrypted (DRM); take one without copy protection")
+            raise DataError(f"{_ENCRYPTION}: the book is encrypted (DRM); use a copy without copy protection")
 
 
 def _parts(archive: Archive) -> Iterator[Part[Any]]:
@@ -54,7 +54,7 @@ def _parts(archive: Archive) -> Iterator[Part[Any]]:
         if name == "container:rootfile" and container.tokens[index].kind != "close"
     ]
     if not packages:
-        raise DataError(f"{_CONTAINER}: names no package; the book is damaged: copy it again")
+        raise DataError(f"{_CONTAINER}: has no package; the book is damaged: copy it again")
     done: set[str] = set()
     for package in packages:
         part = member_part(archive, package, *_PACKAGE)

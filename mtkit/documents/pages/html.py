@@ -1,4 +1,4 @@
-"""HTML and XHTML: block elements separate segments; inline elements are codes; some attributes are text, too."""
+"""HTML and XHTML: block elements separate segments, inline elements are codes, and some attributes are text."""
 
 import html
 import re
@@ -43,7 +43,7 @@ _RAW_ENDS = {name: re.compile(rf"</{name}\s*>", re.IGNORECASE) for name in ("scr
 
 
 def read(raw: bytes, options: Options) -> Document:
-    """Read a page. Its encoding is that of a byte order mark, the one that it declares, or UTF-8."""
+    """Read a page. A byte order mark gives its encoding, else its own declaration; the default is UTF-8."""
     return Document([parsed_part(raw, Page.of, read_page, structure, declared=declared)], placeholders=PROSE)
 
 
@@ -84,7 +84,7 @@ def _segments(text: str, runs: Iterable[Sequence[Piece]], place: Callable[[int],
 
 
 def value_of(text: str, start: int, end: int) -> tuple[Inline, Callable[[str], str]]:
-    """Return the value of an attribute as text, and what writes it; a value without quotes gets them."""
+    """Return the value of an attribute as text, and the function that writes it, with quotes if it has none."""
     source = text[start:end]
     is_quoted = text[start - 1 : start] in ('"', "'")
     return Inline(source, html.unescape(source), ()), _write_value if is_quoted else _write_quoted
@@ -112,7 +112,7 @@ MARKUP = Markup(_parse, html_text.write)
 
 
 def tags_of(text: str) -> list[FoundTag]:
-    """Return all tags, those aside that stand in scripts and styles."""
+    """Return all tags outside scripts and styles."""
     return list(html_text.tags(_blanked(text, list(_raw_texts(text)))))
 
 

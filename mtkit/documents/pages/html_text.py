@@ -18,7 +18,7 @@ FoundTag = tuple[int, int, re.Match[str] | None]  # from, up to; None for a comm
 
 
 def parse(line: str) -> Inline:
-    """Return a line's text and tags. Elements such as <code>, and those with translate="no", are codes as a whole."""
+    """Return the text and tags of a line. Elements such as <code> and those with translate="no" are one code each."""
     return inline_of(_parts(line), line)
 
 

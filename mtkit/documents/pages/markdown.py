@@ -1,4 +1,4 @@
-"""Markdown: paragraphs, headings, items, cells, titles and descriptions are text; code and targets stay."""
+"""Markdown: paragraphs, headings, list items, cells, titles and image descriptions are text; code and targets stay."""
 
 import html
 import re
@@ -72,7 +72,7 @@ def _read_blocks(found: Blocks) -> Reading:
 def _values(
     text: str, block: Block, marks: Sequence[Mark], found: Blocks, place: Place
 ) -> Iterator[tuple[Interval, Segment]]:
-    """Yield the texts that stand inside codes: descriptions of images, titles, attributes of tags."""
+    """Yield the texts inside codes: descriptions of images, titles, attributes of tags."""
     source = block.source
     for start, end, inline, write in _values_in(block, marks, found):
         if any(map(str.isalpha, inline.text)):
@@ -123,7 +123,7 @@ def _title(text: str, start: int, end: int) -> Value:
 
 
 def _description(text: str, image: Mark, alt: Interval, found: Blocks) -> Value | None:
-    """Return the description of an image as text; if it is also the label of the target, that is put behind it."""
+    """Return the description of an image as text. If it is also the label of the target, put the label behind it."""
     raw = text[slice(*alt)]
     marks = marks_of(raw, found.labels)
     inner = trimmed(raw, list(pieces_of(raw, marks)))
@@ -141,14 +141,14 @@ def _write_description(found: Blocks, label: str) -> Callable[[str], str]:
 
 
 def _parts(text: str, pieces: Sequence[Piece], marks: Sequence[Mark]) -> Iterator[Part]:
-    """Yield text and codes; the text as it reads."""
+    """Yield the text, with entities and escapes resolved, and the codes."""
     read_as = {mark.start: mark.text for mark in marks if mark.is_text}
     for piece in pieces:
         yield piece.code or read_as.get(piece.start, text[piece.start : piece.end])
 
 
 def _segments(text: str, block: Block, marks: Sequence[Mark], found: Blocks, place: Place) -> Iterator[Segment]:
-    """Yield what is translated of a block: of one of HTML several segments, of others none or one."""
+    """Yield the segments of a block: any number for a block of HTML, at most one for others."""
     source = block.source
     if block.kind == "html":
         for segment in pages.segments(source.text, lambda index: place(source.place(index))):
@@ -167,7 +167,7 @@ def _segments(text: str, block: Block, marks: Sequence[Mark], found: Blocks, pla
 
 
 def _with_labels(pieces: Sequence[Piece], marks: Sequence[Mark], text: str) -> Sequence[Piece]:
-    """Leave out codes around all text, but for links whose text is their label: this is written behind the text."""
+    """Leave out codes around the whole text, except a link whose text is its label: the label is added behind it."""
     inner = trimmed(text, pieces)
     labelled = [mark for mark in marks if mark.label is not None and mark.kind == "close"]
     last = next((mark for mark in reversed(labelled) if inner and mark.start >= inner[-1].end), None)
@@ -197,7 +197,7 @@ def _line_start(text: str, index: int) -> int:
 
 
 def _separator(text: str, source: Source) -> str:
-    """Return what stands between the lines of a block: the end of a line, and what stands before the next."""
+    """Return what separates the lines of a block: a line break, and what stands before the next line, such as >."""
     return text[source.ends[0] : source.starts[1]] if len(source.starts) > 1 else "\n"
 
 
@@ -211,7 +211,7 @@ def _put(text: str, source: Source, interval: Interval, where: Surroundings, enc
 
 
 def _refuse(source: str, encode: Callable[[str], Encoded]) -> Callable[[str], str]:
-    why = "its codes, such as **, would not count beside the words to which they belong"
+    why = "its markup, such as **, would not take effect next to the words to which it belongs"
     return lambda text: why if text != source and not encode(text).has_all else ""
 
 

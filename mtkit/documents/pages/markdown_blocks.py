@@ -1,4 +1,4 @@
-"""The blocks of a Markdown text, as markdown-it-py sees them, with the place of each line's text in the document."""
+"""The blocks of a Markdown text according to markdown-it-py, with the place of each line in the document."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -35,11 +35,11 @@ Kind = Literal["paragraph", "heading", "cell", "html", "definition"]
 
 @dataclass(frozen=True)
 class Block:
-    """Text of a document that no other block shares."""
+    """A paragraph, a heading, a cell, a piece of HTML or a link definition."""
 
     kind: Kind
     source: Source
-    is_at_start: bool = True  # nothing but > and the like stands before it on its line
+    is_at_start: bool = True  # it is the first on its line, apart from > and list marks
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def blocks_of(text: str) -> Blocks:
     for token in tokens:
         if token.nesting == 1 and token.level + 1 >= _MOST_LEVELS and token.type in _CONTAINERS:
             line = token.map[0] + 1 if token.map else 1
-            raise DataError(f"line {line}: quotations and lists are more than {_MOST_LEVELS} levels deep; divide them")
+            raise DataError(f"line {line}: quotations and lists are more than {_MOST_LEVELS} levels deep; flatten them")
     references = env.get("references", {})
     blocks = [*_blocks(text, lines, tokens), *_definitions(text, lines, env.get("definitions", []))]
     blocks.sort(key=lambda block: block.source.starts[0])
@@ -110,7 +110,7 @@ def _blocks(text: str, lines: Sequence[tuple[int, int]], tokens: Sequence[Token]
 
 
 def _paragraphs(text: str, lines: Sequence[tuple[int, int]]) -> Iterator[Block]:
-    """Yield a paragraph; as several if lines in it are extensions of Markdown that need a line of their own."""
+    """Yield a paragraph, split where an extension of Markdown needs a line to itself."""
     run: list[tuple[int, int]] = []
     for start, end in lines:
         own = _OWN_LINE.match(text[start:end])
@@ -134,7 +134,7 @@ def _paragraph(text: str, lines: Sequence[tuple[int, int]]) -> Iterator[Block]:
 
 
 def _cells(text: str, start: int, end: int) -> Iterator[tuple[int, int, Source]]:
-    """Yield the cells of a row: where each stands, and its text, in which | needs no backslash."""
+    """Yield the cells of a row: where each stands, and its text without the backslashes before |."""
     raw = text[start:end]
     end = start + len(raw.rstrip(_BLANK))
     bars = [match.start() + start for match in re.finditer(r"(?<!\\)\|", text[start:end])]
@@ -186,7 +186,7 @@ Rule = Callable[[StateBlock, int, int, bool], bool]
 
 @cache
 def _parser() -> MarkdownIt:
-    """Return a parser of blocks whose tokens say in which column the text of their lines starts."""
+    """Return a parser of blocks whose tokens have the column in which the text of each line starts."""
     parser = MarkdownIt("commonmark", {"maxNesting": _MOST_LEVELS})
     parser.validateLink = lambda url: True  # type: ignore[method-assign]  # a link to a file is a link
     parser.core.ruler.enableOnly(["normalize", "block"])
@@ -220,7 +220,7 @@ def _columns(state: StateBlock, start: int, end: int) -> list[int]:
 
 
 def _reference(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Note link reference definitions; [^1]: begins a footnote, though, which is a paragraph."""
+    """Note link reference definitions, but not footnotes such as [^1]:, which are paragraphs."""
     place = state.bMarks[start] + state.tShift[start]
     if state.src.startswith("[^", place) or not rules_block.reference(state, start, end, silent):
         return False

@@ -1,8 +1,8 @@
 """Inline Markdown: where emphasis, links, code spans, tags and the like stand in the text of a block.
 
-The inline rules of markdown-it-py do the parsing; each is traced, because its tokens do not tell where they stand. To
-CommonMark come strikethrough, footnotes and task lists as on GitHub. Formulas in dollars, {% tags %} of templates,
-{#attributes} and :emoji: are codes, too.
+The inline rules of markdown-it-py do the parsing. Each rule is traced, because its tokens do not have offsets.
+CommonMark is extended by strikethrough, footnotes and task lists as on GitHub; formulas in dollars, {% tags %} of
+templates, {#attributes} and :emoji: are codes, too.
 """
 
 import re
@@ -65,9 +65,9 @@ def marks_of(text: str, labels: Container[str] = ()) -> list[Mark]:
 
 
 def pieces_of(text: str, marks: Sequence[Mark]) -> Iterator[Piece]:
-    """Yield the codes and the text between; escapes and entities are pieces without a code.
+    """Yield the codes and the text between them. Escapes and entities are pieces without a code.
 
-    A link whose text is its label gets the label, so that another text leads to the same place.
+    A link whose text is its label gets the label, so that a translated text leads to the same place.
     """
     at = 0
     for mark in marks:
@@ -135,7 +135,7 @@ def _parser() -> MarkdownIt:
 
 
 def _traced(rule: Rule, note: Callable[[_State, int], None]) -> Rule:
-    """Return the rule, followed by a note of the markup that it has found. note: takes where this starts."""
+    """Return the rule with a note of the markup that it finds. note: takes the start of the markup."""
 
     def traced(state: StateInline, silent: bool) -> bool:
         start, n_tokens = state.pos, len(state.tokens)
@@ -149,12 +149,12 @@ def _traced(rule: Rule, note: Callable[[_State, int], None]) -> Rule:
 
 
 def _escape(state: StateInline, silent: bool) -> bool:
-    """Apply the rule to what has an escaped character; it would also take a space, which may belong to a line break."""
+    """Apply the rule only to what can be escaped: it would also take a space, which may belong to a line break."""
     return bool(_ESCAPE.match(state.src, state.pos)) and rules_inline.escape(state, silent)
 
 
 def _strikethrough(state: StateInline, silent: bool) -> bool:
-    """Take two tildes for a delimiter; GitHub leaves more of them as they are."""
+    """Treat two tildes as a delimiter, and more of them as text, as GitHub does."""
     if silent or state.src[state.pos] != "~":
         return False
     found = state.scanDelims(state.pos, True)
@@ -169,7 +169,7 @@ def _strikethrough(state: StateInline, silent: bool) -> bool:
 
 
 def _extension(state: StateInline, silent: bool) -> bool:
-    """Take what is no CommonMark for one code."""
+    """Treat an extension of CommonMark as one code."""
     found = _EXTENSION.match(state.src, state.pos)
     if found is None or found.end() > state.posMax:
         return False

@@ -1,4 +1,4 @@
-"""Write a translation as Markdown: escaped where it would be markup, and only there; wrapped as the source was."""
+"""Write a translation as Markdown: escaped only where it would be markup, and wrapped as the source was."""
 
 import re
 from collections import Counter
@@ -42,10 +42,10 @@ class Surroundings:
     labels: Container[str]  # of link reference definitions
     expected: Sequence[Mark]  # the markup of the block in the source
     block: str  # its text in the source
-    is_at_start: bool = True  # the block is the first on its line, > and the like aside
+    is_at_start: bool = True  # the block is the first on its line, apart from > and list marks
     is_heading: bool = False  # which # could close
     is_cell: bool = False
-    width: int | None = None  # of lines; None: as long as they come
+    width: int | None = None  # of lines, in characters; None: do not wrap
     column: int = 0  # of the first character, counted from the start of its line
     indent: int = 0  # of the lines that follow
 
@@ -60,7 +60,7 @@ class Encoded(NamedTuple):
 
     text: str  # with signs before what is not escaped
     marks: Sequence[Mark]  # the markup of the block in which it stands
-    has_all: bool  # whether all its codes count
+    has_all: bool  # whether all its codes take effect
 
 
 def marked(text: str) -> str:
@@ -69,7 +69,7 @@ def marked(text: str) -> str:
 
 
 def stand_in(code: Code) -> Code:
-    """Return a code with which `written` replaces delimiters of emphasis that do not count where they come to stand."""
+    """Return a code in whose place `encoded` puts a delimiter of emphasis that takes effect where it stands."""
     if code.name[:1] not in ("*", "_") or (code.name[0], code.kind) not in _STAND_INS:
         return code
     return Code(_STAND_INS[code.name[0], code.kind] * len(code.markup), code.kind, code.name)
@@ -91,7 +91,7 @@ def written(found: Encoded, where: Surroundings) -> list[str]:
 def encoded(text: str, where: Surroundings) -> Encoded:
     """Escape a translation, in which `marked` has signed text, and codes are those of `stand_in`.
 
-    Some codes may not count where they stand, however it is escaped.
+    Some codes may not take effect where they stand, however it is escaped.
     """
     spaced = _NO_OPEN.sub(r" \1", _NO_CLOSE.sub(r"\1 ", text))
     for variant, delimiters in ((text, _AS_THEY_ARE), (text, _ASTERISKS), (spaced, _ASTERISKS)):
@@ -118,7 +118,7 @@ def written_value(text: str, labels: Container[str]) -> str:
 
 
 def codes_in(text: str, marks: Sequence[Mark]) -> Counter[str]:
-    """Count the codes of a text; which character stands for emphasis, and where lines end in codes, do not matter."""
+    """Count the codes of a text, whichever character marks emphasis and wherever lines end in codes."""
     return Counter(
         mark.kind + " ".join(mark.name.replace("_", "*").split() if mark.name[:1] in ("*", "_") else _bare(text, mark))
         for mark in marks

@@ -55,7 +55,7 @@ def cues_of(text: str) -> Cues:
         first = next(number for number, (start, end) in enumerate(lines) if text[start:end].strip())
         raise DataError(
             f"line {first + 1}: {text[slice(*lines[first])].strip()[:60]!r} and no timing, such as "
-            "00:00:01,000 --> 00:00:02,500, in the whole file: no subtitles"
+            "00:00:01,000 --> 00:00:02,500, in the whole file, so these are not subtitles"
         )
     return _divided(text, lines, timings, is_vtt)
 

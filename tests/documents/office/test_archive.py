@@ -61,7 +61,7 @@ def test_only_the_changed_member_changes():
     ("raw", "facts"),
     [
         (b"", ["empty", "DOCX"]),
-        (b"plain text, not a zip", ["no DOCX file", "zip"]),
+        (b"plain text, not a zip", ["not a DOCX file", "zip"]),
         (bytes.fromhex("d0cf11e0a1b11ae1") + bytes(600), ["encrypted", "old", "without a password", "DOCX"]),
         (zipped(MEMBERS)[:-30], ["zip", "copy"]),
         (zipped({"../x.xml": "<a/>"}), ["../x.xml", "out of its folder"]),
