@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,32 @@ def refuse_with(options: Mapping[str, object]) -> None:
         raise UsageError(f"--document translates a whole file to --output: leave out {', '.join(given)}")
 
 
-def options_of(source: Path, target: Path, format_name: str | None, columns: str | None) -> reading.Options:
+def translate_document(
+    source: Path,
+    output: Path | None,
+    report_path: Path | None,
+    format_name: str | None,
+    columns: str | None,
+    load: Callable[[], SharedTranslator],
+    *,
+    restart: bool,
+) -> None:
+    """Translate a document, and say what a person should look at. load: called when the options have been checked."""
+    from mtkit.documents import report
+    from mtkit.documents import translate as translation
+
+    target = _check_paths(source, output, report_path)
+    options = _options_of(source, target, format_name, columns)
+    shared = load()
+    result = translation.translate_file(source, target, shared, options, restart=restart)
+    for line in report.summary(result, listed=report_path is None):
+        (log.warning if result.notes or not result.n_segments else log.info)(line)
+    if report_path is not None:
+        data = shared.members[0].config.data
+        report.write_report(report_path, source, target, result, (data.src_lang, data.tgt_lang))
+
+
+def _options_of(source: Path, target: Path, format_name: str | None, columns: str | None) -> reading.Options:
     """Return what the options say of a document. Raises UsageError if they do not fit it, or each other."""
     from mtkit.documents import reading
 
@@ -41,7 +66,7 @@ def options_of(source: Path, target: Path, format_name: str | None, columns: str
     return reading.Options(name, options.columns)
 
 
-def check_paths(source: Path, target: Path | None, report_path: Path | None) -> Path:
+def _check_paths(source: Path, target: Path | None, report_path: Path | None) -> Path:
     """Return the output. Raises UsageError if none is given, or if it is the document or the report.
 
     Raises DataError if there is no such document.
@@ -63,24 +88,3 @@ def check_paths(source: Path, target: Path | None, report_path: Path | None) -> 
     if not line_job.can_be_a_job(source, target):
         raise UsageError(f"--document and --output name files, not folders, pipes or terminals: {source}, {target}")
     return target
-
-
-def run(
-    source: Path,
-    target: Path,
-    shared: SharedTranslator,
-    options: reading.Options,
-    *,
-    report_path: Path | None = None,
-    restart: bool = False,
-) -> None:
-    """Translate a document, and say what a person should look at."""
-    from mtkit.documents import report
-    from mtkit.documents import translate as translation
-
-    result = translation.translate_file(source, target, shared, options, restart=restart)
-    for line in report.summary(result, listed=report_path is None):
-        (log.warning if result.notes or not result.n_segments else log.info)(line)
-    if report_path is not None:
-        data = shared.members[0].config.data
-        report.write_report(report_path, source, target, result, (data.src_lang, data.tgt_lang))

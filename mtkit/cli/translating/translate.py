@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-import mtkit
-from mtkit.cli.lines import arriving_windows, line_writer
 from mtkit.cli.models import load_shared_translator, load_translator, model_folders, option_overrides
 from mtkit.cli.options import (
     DOCUMENT,
@@ -33,12 +31,13 @@ from mtkit.cli.sharing import (
     Where,
 )
 from mtkit.cli.translating import document
-from mtkit.console import log, progress_bar
+from mtkit.console import log
 from mtkit.errors import UsageError
 from mtkit.pair_files import lines as text_lines
 
 if TYPE_CHECKING:
-    from mtkit.tokens import unseen_characters
+    from mtkit.cli.translating.translate_file import Form
+    from mtkit.translation.loading import SharedTranslator
 
 TextArgument = Annotated[
     list[str] | None,
@@ -174,10 +173,9 @@ def translate(
 
     The section decode of the model's config says how to search; --set decode.KEY=VALUE changes it for this call.
     """
-    from mtkit.cli.translating.translate_file import Form, translate_file
+    from mtkit.cli.translating.translate_file import Form
+    from mtkit.cli.translating.translate_stream import translate_stream
     from mtkit.jobs import line_job
-    from mtkit.tokens import unseen_characters
-    from mtkit.translation import translator as translators
 
     if document_path is None:
         document.refuse_without({"--format": document_format, "--columns": columns, "--report": report_path})
@@ -204,88 +202,47 @@ def translate(
 
     settings = [*(overrides or []), *option_overrides({**chosen, "beam_size": beam_size})]
     folders = model_folders(models)
+    load_job = partial(load_shared_translator, folders, settings, where, device)
     if document_path is not None:
-        others = {"TEXT": text, "--input": input_path, "--n-best": n_best, "--prefix": prefix, "--live": live}
         document.refuse_with(
             {
-                **others,
+                "TEXT": text,
+                "--input": input_path,
+                "--n-best": n_best,
+                "--prefix": prefix,
+                "--live": live,
                 "--json": as_json and n_best is None,
                 "--alignments": alignments,
                 "--tokens": tokens,
                 "--markup": markup,
             }
         )
-        target = document.check_paths(document_path, output_path, report_path)
-        options = document.options_of(document_path, target, document_format, columns)
-        shared = load_shared_translator(folders, settings, where, device)
-        document.run(document_path, target, shared, options, report_path=report_path, restart=restart)
+        document.translate_document(
+            document_path, output_path, report_path, document_format, columns, load_job, restart=restart
+        )
         return
-    job = load_shared_translator(folders, settings, where, device) if is_job else None
-    if job is None:
-        translator = load_translator(folders, overrides=settings, device=device, starts_soon=bool(text))
-    else:
-        translator = job.translator
-    if problem := translators.n_best_problem(n_best or 1, translator.decode):
-        raise UsageError(f"--n-best: {problem}")
-    if alignments and not as_json and translator.decode.on_suspect == "mark":
-        raise UsageError("--alignments counts words, and decode.on_suspect=mark adds words: give --json, too")
-    unknown = unseen_characters.UnknownCharacters(translator.src_tokenizer.tagged(None)) if explain_unknown else None
     form = Form(n_best, prefix, as_json, tokens, alignments, markup)
-    if job is not None:
+    if is_job:
         assert input_path is not None and output_path is not None
-        translate_file(input_path, output_path, job, form, restart=restart)
-        if unknown is not None:
-            for line in text_lines.read_lines(input_path):
-                unknown.add(line)
-    elif live:
-        _show_live(translator, _noted(_windows(translator, text, input_path), unknown))
+        _translate_file(input_path, output_path, load_job(), form, restart=restart, explain_unknown=explain_unknown)
     else:
-        session = form.session(translator)
-        with line_writer(output_path) as write:
-            for window in _noted(_windows(translator, text, input_path), unknown):
-                for line in session.translate(window):
-                    write(line)
-        session.report()
-    for line in unseen_characters.table(unknown.all()) if unknown is not None else ():
-        print(line, file=sys.stderr)
+        translator = load_translator(folders, overrides=settings, device=device, starts_soon=bool(text))
+        translate_stream(translator, text, input_path, None if live else form, output_path, explain_unknown)
 
 
-def _windows(translator: mtkit.Translator, text: list[str] | None, input_path: Path | None) -> Iterator[list[str]]:
-    """Yield the lines to translate in windows; from standard input, as many as have arrived."""
-    if text:
-        return text_lines.windows(text, translator.window)
-    if input_path:
-        return _with_bar(input_path, translator.window)
+def _translate_file(
+    source: Path, output: Path, job: SharedTranslator, form: Form, *, restart: bool, explain_unknown: bool
+) -> None:
+    from mtkit.cli.translating.translate_file import translate_file
+    from mtkit.cli.translating.translate_stream import print_unknown, unknown_characters
 
-    if sys.stdin is not None and sys.stdin.isatty():
-        log.info("reading lines from the terminal; Ctrl-D ends")
-    return arriving_windows(translator.window)
-
-
-def _with_bar(path: Path, size: int) -> Iterator[list[str]]:
-    total = text_lines.count_lines(path) if path.is_file() else None  # a pipe can be read only once
-    with progress_bar(total, "translating", "line") as bar:
-        for window in text_lines.windows(text_lines.read_lines(path), size):
-            yield window
-            bar.update(len(window))
-
-
-def _show_live(translator: mtkit.Translator, line_windows: Iterable[Sequence[str]]) -> None:
-    from mtkit.translation import direction, session, streaming
-
-    n_lines = n_unfinished = 0
-    check = None if translator.files is None else direction.DirectionCheck(translator.files, translator.sides)
-    for window in line_windows:
-        if check is not None:
-            check.add(window)
-        for line in window:
-            n_lines += 1
-            _, finished = streaming.translate_live(
-                translator, line, lambda part: print(part, end="", flush=True), n_lines
-            )
-            print(flush=True)
-            n_unfinished += not finished
-    session.warn_unfinished(n_unfinished, n_lines)
+    form.check(job.translator.decode)
+    translate_file(source, output, job, form, restart=restart)
+    if explain_unknown:
+        unknown = unknown_characters(job.translator)
+        for line in text_lines.read_lines(source):
+            unknown.add(line)
+        print_unknown(unknown)
 
 
 def _engine_for(engine: str | None, *, looked_into: bool) -> dict[str, object]:
@@ -293,17 +250,6 @@ def _engine_for(engine: str | None, *, looked_into: bool) -> dict[str, object]:
     if looked_into and engine == "ctranslate2":
         raise UsageError("--live, --alignments, --tokens and --markup need --engine native")
     return {"engine": "native"} if looked_into else {}
-
-
-def _noted(
-    line_windows: Iterable[Sequence[str]], unknown: unseen_characters.UnknownCharacters | None
-) -> Iterator[Sequence[str]]:
-    """Yield the windows, and note their characters in `unknown` if it is given."""
-    for window in line_windows:
-        if unknown is not None:
-            for line in window:
-                unknown.add(line)
-        yield window
 
 
 def _warn_of_arguments(texts: Sequence[str]) -> None:

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import mtkit
 from mtkit.cli.translating.rendering import Rendering
+from mtkit.errors import UsageError
 from mtkit.jobs import line_job
 from mtkit.pair_files.lines import read_lines
 from mtkit.translation import direction
+from mtkit.translation.translator import n_best_problem
 
 if TYPE_CHECKING:
+    from mtkit.config.decoding import DecodeConfig
     from mtkit.documents.marked_lines import MarkedLines
     from mtkit.translation.loading import SharedTranslator
     from mtkit.translation.session import Session
@@ -30,6 +33,13 @@ class Form:
     tokens: bool = False
     alignments: bool = False
     markup: Literal["html"] | None = None
+
+    def check(self, decode: DecodeConfig) -> None:
+        """Raise UsageError if a translator with these settings cannot give such lines."""
+        if problem := n_best_problem(self.n_best or 1, decode):
+            raise UsageError(f"--n-best: {problem}")
+        if self.alignments and not self.as_json and decode.on_suspect == "mark":
+            raise UsageError("--alignments counts words, and decode.on_suspect=mark adds words: give --json, too")
 
     def session(self, translator: mtkit.Translator, *, check_direction: bool = True) -> Lines | MarkedLines:
         """Return a session that gives lines of output. check_direction: as for `Translator.session`."""

@@ -1,0 +1,108 @@
+"""Translate sentences, the lines of a file or a stream as they come, to standard output or a file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import mtkit
+from mtkit.cli.lines import arriving_windows, line_writer
+from mtkit.console import log, progress_bar
+from mtkit.pair_files import lines as text_lines
+from mtkit.tokens import unseen_characters
+from mtkit.translation.direction import DirectionCheck
+from mtkit.translation.session import warn_unfinished
+
+if TYPE_CHECKING:
+    from mtkit.cli.translating.translate_file import Form
+
+
+def translate_stream(
+    translator: mtkit.Translator,
+    text: list[str] | None,
+    input_path: Path | None,
+    form: Form | None,
+    output: Path | None,
+    explain_unknown: bool,
+) -> None:
+    """Translate sentences, the lines of a file, or else standard input.
+
+    form: of the output; None: print each translation as it grows.
+    """
+    if form is not None:
+        form.check(translator.decode)
+    unknown = unknown_characters(translator) if explain_unknown else None
+    noted = _noted(_windows(translator, text, input_path), unknown)
+    if form is None:
+        _show_live(translator, noted)
+    else:
+        session = form.session(translator)
+        with line_writer(output) as write:
+            for window in noted:
+                for line in session.translate(window):
+                    write(line)
+        session.report()
+    if unknown is not None:
+        print_unknown(unknown)
+
+
+def _windows(translator: mtkit.Translator, text: list[str] | None, input_path: Path | None) -> Iterator[list[str]]:
+    """Yield the lines to translate in windows; from standard input, as many as have arrived."""
+    if text:
+        return text_lines.windows(text, translator.window)
+    if input_path:
+        return _with_bar(input_path, translator.window)
+
+    if sys.stdin is not None and sys.stdin.isatty():
+        log.info("reading lines from the terminal; Ctrl-D ends")
+    return arriving_windows(translator.window)
+
+
+def _with_bar(path: Path, size: int) -> Iterator[list[str]]:
+    total = text_lines.count_lines(path) if path.is_file() else None  # a pipe can be read only once
+    with progress_bar(total, "translating", "line") as bar:
+        for window in text_lines.windows(text_lines.read_lines(path), size):
+            yield window
+            bar.update(len(window))
+
+
+def _show_live(translator: mtkit.Translator, line_windows: Iterable[Sequence[str]]) -> None:
+    from mtkit.translation import streaming  # imports torch
+
+    n_lines = n_unfinished = 0
+    check = None if translator.files is None else DirectionCheck(translator.files, translator.sides)
+    for window in line_windows:
+        if check is not None:
+            check.add(window)
+        for line in window:
+            n_lines += 1
+            _, finished = streaming.translate_live(
+                translator, line, lambda part: print(part, end="", flush=True), n_lines
+            )
+            print(flush=True)
+            n_unfinished += not finished
+    warn_unfinished(n_unfinished, n_lines)
+
+
+def unknown_characters(translator: mtkit.Translator) -> unseen_characters.UnknownCharacters:
+    """Return an empty collection of the characters that the model does not see as written."""
+    return unseen_characters.UnknownCharacters(translator.src_tokenizer.tagged(None))
+
+
+def print_unknown(unknown: unseen_characters.UnknownCharacters) -> None:
+    """Print the characters that the model does not see as written."""
+    for line in unseen_characters.table(unknown.all()):
+        print(line, file=sys.stderr)
+
+
+def _noted(
+    line_windows: Iterable[Sequence[str]], unknown: unseen_characters.UnknownCharacters | None
+) -> Iterator[Sequence[str]]:
+    """Yield the windows, and note their characters in `unknown` if it is given."""
+    for window in line_windows:
+        if unknown is not None:
+            for line in window:
+                unknown.add(line)
+        yield window
