@@ -7,13 +7,13 @@ from mtkit.text.words import UNSPACED
 # What an address may hold but for brackets: no space, no quotation mark or apostrophe (www.x.com'da), and none of the
 # scripts without spaces, of Korean or of full-width forms, whose words follow an address at once.
 _CHARACTER = rf"[^\s<>\"“”„«»'’‘()\[\]{{}}{UNSPACED}\u3000-\u303f\uac00-\ud7af\uff00-\uff65\uffa0-\uffef]"
-_PAIR = rf"\({_CHARACTER}*\)|\[{_CHARACTER}*\]|\{{{_CHARACTER}*\}}"  # a bracket belongs to an address with its partner
-_REST = rf"(?:{_CHARACTER}|{_PAIR})+(?<![.,;:!?…])"  # a mark at the end does not
+_BRACKETED = rf"[(\[{{]{_CHARACTER}*[)\]}}]"  # a bracket belongs to an address with its partner
+_REST = rf"(?:{_CHARACTER}|{_BRACKETED})+(?<![.,;:!?…])"  # a mark at the end does not
 _LATIN_GREEK_CYRILLIC = "A-Za-z\u00c0-\u024f\u0370-\u052f"
 _NAME = rf"[{_LATIN_GREEK_CYRILLIC}0-9_-]{{1,63}}"  # bounded, because a line may be very long and have no spaces
 _ENDINGS = "com|org|net|edu|gov|info|io|eu|de|fr|pt|br|es|it|nl|uk|ch|at|be|jp|cn|ru"
 ADDRESS = (
-    rf"(?i:https?|ftp)://{_REST}|(?i:www)\.{_REST}"
+    rf"(?i:https?://|ftp://|www\.){_REST}"
     rf"|[{_LATIN_GREEK_CYRILLIC}0-9_.+-]{{1,64}}@{_NAME}(?:\.{_NAME}){{1,5}}"
     rf"|(?<![{_LATIN_GREEK_CYRILLIC}0-9_@.-])(?:{_NAME}\.){{1,5}}(?:{_ENDINGS})(?![{_LATIN_GREEK_CYRILLIC}0-9_])"
     rf"(?:/(?:{_REST})?)?"

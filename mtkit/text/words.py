@@ -29,7 +29,8 @@ def _ranges(codes: Iterable[int]) -> str:
 
 # Accents and vowels on or beside a letter, which \w lacks, and what joins letters: they divide no word (UAX 29, rule
 # WB4). Without them, each letter of Hindi would be a word.
-MARKS = _JOINERS + _ranges(code for code in range(0x300, 0xFB00) if unicodedata.category(chr(code)) in ("Mn", "Mc"))
+_WITH_MARKS = (*range(0x300, 0x3100), *range(0xA600, 0xAC00))  # beyond these blocks are few but Han and Hangul
+MARKS = _JOINERS + _ranges(code for code in _WITH_MARKS if unicodedata.category(chr(code)) in ("Mn", "Mc"))
 LETTERS = rf"[^\W\d_]+(?:[{MARKS}]+[^\W\d_]*)*"  # of one word
 _WORD = re.compile(rf"[{UNSPACED}]|[^\W_{UNSPACED}]+(?:[{MARKS}]+[^\W_{UNSPACED}]*)*")
 _WORD_OR_SIGN = re.compile(rf"(?:[^\W{UNSPACED}]+(?:[{MARKS}]+[^\W{UNSPACED}]*)*['’]?|\S)[{MARKS}]*")
