@@ -72,22 +72,19 @@ class Token(NamedTuple):
         return default if found is None else found.value
 
 
-def tokens(text: str, start: int = 0, end: int | None = None) -> Iterator[Token]:
-    """Yield the tokens of a text that `xml_parser.check` accepts, in order and without gaps.
-
-    start, end: characters at which a token begins and one ends, to read only those between them.
-    """
-    for match in _TOKEN.finditer(text, start, len(text) if end is None else end):
+def tokens(text: str) -> Iterator[Token]:
+    """Yield the tokens of a text that `xml_parser.check` accepts, in order and without gaps."""
+    for match in _TOKEN.finditer(text):
         group = match.lastgroup
-        at, behind = match.span()
+        start, end = match.span()
         if group == "slash":
-            yield Token("empty" if match["slash"] else "open", at, behind, match[0], match["open"])
+            yield Token("empty" if match["slash"] else "open", start, end, match[0], match["open"])
         elif group == "close":
-            yield Token("close", at, behind, match[0], match["close"])
+            yield Token("close", start, end, match[0], match["close"])
         elif group == "instruction":
-            yield Token("instruction", at, behind, match[0], match["instruction"].split(maxsplit=1)[0])
+            yield Token("instruction", start, end, match[0], match["instruction"].split(maxsplit=1)[0])
         elif group in ("text", "comment", "cdata", "doctype"):
-            yield Token(group, at, behind, match[0])  # type: ignore[arg-type]  # mypy sees any str
+            yield Token(group, start, end, match[0])  # type: ignore[arg-type]  # mypy sees any str
 
 
 def ends_of(found: Sequence[Token]) -> dict[int, int]:

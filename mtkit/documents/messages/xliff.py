@@ -4,6 +4,7 @@ What is translated, approved or protected stays. The state of a new target is "t
 look at, "needs-review-translation" in 1.x, and "translated" with the sub-state "mtkit:needs-review" in 2.x.
 """
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -76,8 +77,10 @@ class _Xliff:
     def __init__(self, text: str) -> None:
         """Raises DataError if the text is not an XLIFF file."""
         self.text = text
-        self._units = list(_units(text))
+        raw = text.encode()
+        scanned = list(xliff_units(BytesIO(raw), encoding="utf-8"))  # which checks the XML, too
         self.tokens = list(tokens(text))
+        self._units = list(_units(raw, self.tokens, scanned))
         self._place = line_of(text)
         self._segments: list[Segment] = []
         self._groups: list[tuple[Sequence[int], Group]] = []  # segments of one target, and the edits that write it
@@ -240,16 +243,17 @@ def _with_attributes(markup: str, values: Mapping[str, str]) -> str:
     return markup
 
 
-def _units(text: str) -> Iterator[_Unit]:
-    """Yield the units that are to be translated. Raises DataError if it is not an XLIFF file."""
-    raw = text.encode()
+def _units(raw: bytes, found: Sequence[Token], scanned: Sequence[XliffUnit]) -> Iterator[_Unit]:
+    """Yield the units of a text in UTF-8 that are to be translated. found: all its tokens."""
+    starts = [token.start for token in found]
     n_bytes = start = 0  # start: the character that these bytes come before
-    for scanned in xliff_units(BytesIO(raw), encoding="utf-8"):
-        if scanned.is_to_translate and scanned.texts:
-            start += len(raw[n_bytes : scanned.start].decode())
-            n_bytes = scanned.start
-            end = start + len(raw[n_bytes : raw.index(b">", scanned.end) + 1].decode())
-            unit = _unit_of(scanned, list(tokens(text, start, end)))
+    for each in scanned:
+        if each.is_to_translate and each.texts:
+            start += len(raw[n_bytes : each.start].decode())
+            n_bytes = each.start
+            last = start + len(raw[n_bytes : each.end].decode())  # where its closing tag begins
+            inside = found[bisect_left(starts, start) : bisect_right(starts, last)]
+            unit = _unit_of(each, inside)
             if unit:
                 yield unit
 
