@@ -12,7 +12,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
-from mtkit.documents.xml_fragment import XmlRules, read_xml
+from mtkit.documents.pages.xml import XmlRules, read_xml
 from mtkit.languages import primary_code
 from mtkit.serving.backend import Backend
 from mtkit.serving.caller import Caller

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tiny_documents import loud, results_of
 
 from mtkit.documents.filling import fill, sentences_to_translate
-from mtkit.documents.xml_fragment import XmlRules, read_xml
+from mtkit.documents.pages.xml import XmlRules, read_xml
 from mtkit.errors import DataError
 
 # The documentation of DeepL's API, "Structured XML content".
