@@ -4,56 +4,46 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 from mtkit.bundle import read_bundle
 from mtkit.config.decoding import DecodeConfig
 from mtkit.console import log
-from mtkit.cores import spawn_context
 from mtkit.errors import MtkitError
-from mtkit.jobs.interrupts import interrupt_held_back
+from mtkit.jobs.processes import ProcessEnded, WorkerProcess, end_all
 from mtkit.search.hypothesis import Engine, Hypothesis, Segment
-
-_STOP_S = 5.0  # how long a worker may take to end before we kill it
 
 
 @dataclass
 class _Worker:
     """One process and its current task."""
 
-    process: BaseProcess
-    connection: Connection
+    process: WorkerProcess
     indices: Sequence[int] | None = None  # of the segments it decodes; None: it is idle
     task: int = 0
 
-    def send(self, message: object) -> None:
-        try:
-            self.connection.send(message)
-        except OSError:
-            raise self.lost() from None
-
     def receive(self) -> Any:
-        """Return the worker's answer; raise the error that it met, or MtkitError if it has ended."""
-        try:
-            kind, content = self.connection.recv()
-        except (EOFError, OSError):
-            raise self.lost() from None
+        """Return the worker's answer. Raises the error that it met, or ProcessEnded."""
+        kind, content = self.process.receive()
         if kind == "error":
             raise content
         return content
 
-    def lost(self) -> MtkitError:
-        self.process.join(_STOP_S)
-        code = self.process.exitcode
-        how = "it does not answer" if code is None else f"exit code {code}"
-        if code is not None and code < 0:
-            how = f"killed by {signal.Signals(-code).name}"
-        hint = "; memory may have run out: lower decode.workers or decode.batch_sentences" if code == -9 else ""
-        return MtkitError(f"a worker process ended before its work was done ({how}){hint}")
+
+@contextmanager
+def _end_explained() -> Iterator[None]:
+    """Turn the end of a process in the block into an MtkitError."""
+    try:
+        yield
+    except ProcessEnded as ended:
+        hint = "; memory may have run out: lower decode.workers or decode.batch_sentences"
+        raise MtkitError(
+            f"a worker process ended before its work was done ({ended}){hint if ended.may_lack_memory else ''}"
+        ) from None
 
 
 class ParallelEngine:
@@ -71,20 +61,13 @@ class ParallelEngine:
             raise ValueError(f"n_workers={n_workers} is not at least 1")
         self._task = 0
         self._workers: list[_Worker] = []
-        context = spawn_context()
         try:
-            with interrupt_held_back():  # a process that is still starting would print a traceback
+            with _end_explained():
                 for _ in range(n_workers):
-                    ours, theirs = context.Pipe()
-                    process = context.Process(target=_work, args=(make_engine, theirs), daemon=True)
-                    process.start()
-                    theirs.close()
-                    self._workers.append(_Worker(process, ours))
-            about, *_ = [worker.receive() for worker in self._workers]
+                    self._workers.append(_Worker(WorkerProcess(_work, make_engine)))
+                about, *_ = [worker.receive() for worker in self._workers]
         except BaseException:
-            for worker in self._workers:  # some may not have begun to listen
-                worker.process.terminate()
-            self.close()
+            end_all([], [worker.process for worker in self._workers])  # some may not have begun to listen
             raise
         self.name: str = about.name
         self.max_positions: int | None = about.max_positions
@@ -106,15 +89,16 @@ class ParallelEngine:
         size = max(1, min(cfg.batch_sentences, -(-len(segments) // len(self._workers))))
         windows = iter([by_length[first : first + size] for first in range(0, len(by_length), size)])
         try:
-            for worker in self._workers:
-                if worker.indices is None:
-                    self._give(worker, next(windows, None), segments, cfg, n_best)
-            while busy := [worker for worker in self._workers if worker.indices is not None]:
-                for worker in self._ready(busy):
-                    answer, indices, task = worker.receive(), worker.indices or (), worker.task
-                    self._give(worker, next(windows, None), segments, cfg, n_best)
-                    if task == self._task:  # else it answers an earlier call that was left unfinished
-                        yield from ((indices[place], hypotheses) for place, hypotheses in answer)
+            with _end_explained():
+                for worker in self._workers:
+                    if worker.indices is None:
+                        self._give(worker, next(windows, None), segments, cfg, n_best)
+                while busy := [worker for worker in self._workers if worker.indices is not None]:
+                    for worker in self._ready(busy):
+                        answer, indices, task = worker.receive(), worker.indices or (), worker.task
+                        self._give(worker, next(windows, None), segments, cfg, n_best)
+                        if task == self._task:  # else it answers an earlier call that was left unfinished
+                            yield from ((indices[place], hypotheses) for place, hypotheses in answer)
         except GeneratorExit:  # the caller wants no more: later calls drop the answers still under way
             raise
         except BaseException:
@@ -124,16 +108,10 @@ class ParallelEngine:
     def close(self) -> None:
         """End the processes."""
         workers, self._workers = self._workers, []
-        for worker in workers:
-            worker.connection.close()  # an idle worker ends then
-            if worker.indices is not None:
-                worker.process.terminate()
-        for worker in workers:
-            worker.process.join(_STOP_S)
-            if worker.process.is_alive():
-                worker.process.kill()
-                worker.process.join()
-            worker.process.close()
+        end_all(
+            [worker.process for worker in workers if worker.indices is None],
+            [worker.process for worker in workers if worker.indices is not None],
+        )
 
     def __enter__(self) -> "ParallelEngine":
         return self
@@ -151,13 +129,13 @@ class ParallelEngine:
     ) -> None:
         worker.indices, worker.task = indices, self._task
         if indices is not None:
-            worker.send(([segments[index] for index in indices], cfg, n_best))
+            worker.process.send(([segments[index] for index in indices], cfg, n_best))
 
     @staticmethod
     def _ready(busy: Sequence[_Worker]) -> list[_Worker]:
         """Wait for answers; return the workers that have one or have ended, at least one."""
-        ready = wait([worker.connection for worker in busy])
-        return [worker for worker in busy if worker.connection in ready]
+        ready = wait([worker.process.connection for worker in busy])
+        return [worker for worker in busy if worker.process.connection in ready]
 
 
 @dataclass(frozen=True)

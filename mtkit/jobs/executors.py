@@ -9,19 +9,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
 from types import TracebackType
 from typing import Protocol
 
 from mtkit.console import log, set_up_logging
-from mtkit.cores import spawn_context
 from mtkit.errors import MtkitError
-from mtkit.jobs.interrupts import interrupt_held_back
+from mtkit.jobs.processes import ProcessEnded, WorkerProcess, end_all
 from mtkit.jobs.shards import MakeShard
 
 MAX_DEATHS = 3  # of the processes that make one shard
 ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "RAYON")}
-_STOP_S = 5.0  # how long a worker may take to end before we kill it
 
 
 class Executor(Protocol):
@@ -76,17 +73,9 @@ def on_this_machine(n_workers: int) -> Executor:
 
 @dataclass
 class _Worker:
-    process: BaseProcess
-    connection: Connection
+    process: WorkerProcess
     make: MakeShard | None = None  # that it has
     index: int | None = None  # of the shard that it makes; None: it is idle
-
-    def ended_how(self) -> str:
-        self.process.join(_STOP_S)
-        code = self.process.exitcode
-        if code is None:
-            return "it does not answer"
-        return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
 class Processes:
@@ -98,7 +87,6 @@ class Processes:
         if n_workers < 1:
             raise ValueError(f"n_workers={n_workers} is not at least 1")
         self.n_workers = n_workers
-        self._context = spawn_context()
         self._workers: list[_Worker] = []
 
     def __enter__(self) -> "Processes":
@@ -106,12 +94,10 @@ class Processes:
 
     def __exit__(self, *_: object) -> None:
         workers, self._workers = self._workers, []
-        for worker in workers:
-            worker.connection.close()  # an idle worker ends then
-            if worker.index is not None:
-                worker.process.terminate()
-        for worker in workers:
-            _end(worker)
+        end_all(
+            [worker.process for worker in workers if worker.index is None],
+            [worker.process for worker in workers if worker.index is not None],
+        )
 
     def run(self, make: MakeShard, indices: Sequence[int], describe: Callable[[int], str]) -> Iterator[int]:
         """See `Executor`."""
@@ -119,16 +105,16 @@ class Processes:
         while to_do or any(worker.index is not None for worker in self._workers):
             while to_do and (idle := self._idle_worker()) is not None:
                 self._give(idle, make, to_do.pop())
-            busy = {worker.connection: worker for worker in self._workers if worker.index is not None}
+            busy = {worker.process.connection: worker for worker in self._workers if worker.index is not None}
             for connection in wait(list(busy)):
                 worker = busy[connection]  # type: ignore[index]  # wait returns what it was given
                 index = worker.index
                 assert index is not None
                 try:
-                    error = worker.connection.recv()
-                except (EOFError, OSError):
+                    error = worker.process.receive()
+                except ProcessEnded as ended:
                     n_deaths[index] += 1
-                    self._lose(worker, describe(index), n_deaths[index])
+                    self._lose(worker, describe(index), n_deaths[index], ended)
                     to_do.append(index)
                     continue
                 worker.index = None
@@ -144,42 +130,25 @@ class Processes:
         for worker in self._workers:
             if worker.index is None:
                 return worker
-        return self._start_worker() if len(self._workers) < self.n_workers else None
-
-    def _start_worker(self) -> _Worker:
-        ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=_work, args=(theirs,), daemon=True)
-        with interrupt_held_back():
-            process.start()
-        theirs.close()
-        self._workers.append(_Worker(process, ours))
+        if len(self._workers) == self.n_workers:
+            return None
+        self._workers.append(_Worker(WorkerProcess(_work)))
         return self._workers[-1]
 
     def _give(self, worker: _Worker, make: MakeShard, index: int) -> None:
         worker.index = index
-        with suppress(OSError):  # it has died: `wait` reports it next
-            worker.connection.send((None if worker.make is make else make, index))
+        with suppress(ProcessEnded):  # `wait` reports it next
+            worker.process.send((None if worker.make is make else make, index))
         worker.make = make
 
-    def _lose(self, worker: _Worker, shard: str, n_deaths: int) -> None:
+    def _lose(self, worker: _Worker, shard: str, n_deaths: int, ended: ProcessEnded) -> None:
         """Forget a dead worker. Raises MtkitError if its shard has now ended MAX_DEATHS of them."""
         self._workers.remove(worker)
-        how = worker.ended_how()
-        worker.index = None
-        worker.connection.close()
-        _end(worker)
-        hint = "; memory may have run out: use fewer --workers" if how == "killed by SIGKILL" else ""
+        end_all([worker.process])
+        hint = "; memory may have run out: use fewer --workers" if ended.may_lack_memory else ""
         if n_deaths == MAX_DEATHS:
-            raise MtkitError(f"{shard}: its process ended {n_deaths} times before it was made ({how}){hint}")
-        log.warning(f"{shard}: its process ended ({how}); making it again")
-
-
-def _end(worker: _Worker) -> None:
-    worker.process.join(_STOP_S)
-    if worker.process.is_alive():
-        worker.process.kill()
-        worker.process.join()
-    worker.process.close()
+            raise MtkitError(f"{shard}: its process ended {n_deaths} times before it was made ({ended}){hint}")
+        log.warning(f"{shard}: its process ended ({ended}); making it again")
 
 
 def _work(connection: Connection) -> None:

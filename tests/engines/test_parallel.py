@@ -130,8 +130,8 @@ def test_the_parent_logs_the_warnings_of_workers_once(
 
 def test_a_killed_worker_is_an_error_at_once() -> None:
     engine = ParallelEngine(Reverser, 2)
-    victim = engine._workers[0].process
-    killer = threading.Timer(0.5, lambda: os.kill(victim.pid or 0, signal.SIGKILL))
+    victim = engine._workers[0].process.pid
+    killer = threading.Timer(0.5, lambda: os.kill(victim, signal.SIGKILL))
     killer.start()
     started = time.monotonic()
     with pytest.raises(MtkitError, match=r"SIGKILL.*decode\.workers"):
@@ -141,7 +141,7 @@ def test_a_killed_worker_is_an_error_at_once() -> None:
 
 def test_closing_ends_the_processes() -> None:
     engine = ParallelEngine(Reverser, 1)
-    pid = engine._workers[0].process.pid or 0
+    pid = engine._workers[0].process.pid
     os.kill(pid, 0)  # it is there
     engine.close()
     with pytest.raises(ProcessLookupError):
@@ -162,7 +162,7 @@ def test_no_worker_is_interrupted_while_it_starts() -> None:
 
 def test_interrupting_the_parent_ends_the_workers_too() -> None:
     engine = ParallelEngine(Reverser, 1)
-    pid = engine._workers[0].process.pid or 0
+    pid = engine._workers[0].process.pid
     threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
         list(engine.decode(segments_of([3]), DecodeConfig(), 1))

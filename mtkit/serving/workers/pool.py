@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import signal
 import sys
 import time
 from asyncio.subprocess import PIPE, Process
@@ -12,6 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from mtkit.console import log
+from mtkit.jobs.processes import how_it_ended
 from mtkit.serving.workers import frames
 
 _STOP_S = 5.0  # how long a worker may take to end before we kill it
@@ -60,8 +60,7 @@ class Worker:
 
     async def ended(self) -> str:
         """Wait until the process has ended; return how."""
-        code = await self._process.wait()
-        return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        return how_it_ended(await self._process.wait())
 
     async def _ended_or_killed(self) -> str:
         try:
