@@ -3,12 +3,10 @@
 import io
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
-from itertools import islice
 from typing import NamedTuple
 
-from mtkit.documents.document import Document
+from mtkit.documents.document import Document, Part
 from mtkit.documents.messages.message_text import Message, message_of
 from mtkit.documents.places import line_of
 from mtkit.documents.reading import Options, text_part
@@ -37,9 +35,9 @@ def read(raw: bytes, options: Options) -> Document:
 
     The first row is not translated if it looks like the names of columns, or if the options name columns by it.
     """
-    part = text_part(raw, lambda text: Reading(text, []), str, is_markup=False)
-    table = _Table(part.text, options)
-    part = replace(part, read=lambda _: table.reading(), structure=table.structure)
+    plain = text_part(raw, lambda text: Reading(text, []), str, is_markup=False)
+    table = _Table(plain.text, options)
+    part = Part(plain.name, plain.text, table.rows_of, table.reading, table.structure, plain.encode)
     return Document([part], placeholders=STRINGS, remarks=[table.remark] if table.columns else [])
 
 
@@ -56,24 +54,24 @@ def _lines(text: str) -> Iterator[str]:
     return io.StringIO(text, newline="")  # LF, CRLF or CR ends a line
 
 
-def _dialect_of(text: str) -> Dialect:
+def _read(text: str) -> tuple[Dialect, list[Row]]:
+    """Return the dialect of a table, and its rows."""
     sample = sample_of(_lines(text))
-    found, by_tabs = dialect_of(sample), Dialect("\t", has_quotes=False)
+    dialect, by_tabs = dialect_of(sample), Dialect("\t", has_quotes=False)
     try:
-        for _ in rows(_lines(text), found):
-            pass
+        return dialect, list(rows(_lines(text), dialect))
     except DataError:
-        if fit_of(sample, by_tabs).as_first > 0.9:  # where a quote is a character as any other, as in 6" nails
-            return by_tabs
-    return found
+        if fit_of(sample, by_tabs).as_first <= 0.9:
+            raise
+        return by_tabs, list(rows(_lines(text), by_tabs))  # a quote is a character as any other, as in 6" nails
 
 
 class _Table:
     def __init__(self, text: str, options: Options) -> None:
         self._text = text
         self._place = line_of(text)
-        self._dialect = _dialect_of(text)
-        self._sample = [row.texts for row in islice(self._rows(), _LOOKED_AT)]
+        self._dialect, self._rows = _read(text)
+        self._sample = [row.texts for row in self._rows[:_LOOKED_AT]]
         self._header = self._sample[0] if self._sample else []
         self._has_names = _is_header(self._sample)
         self.columns = self._columns(options) if self._header else []
@@ -117,8 +115,9 @@ class _Table:
             return [int(name) - 1]
         raise DataError(f"--columns {name}: no such column; there are {_column_names(self._header)}")
 
-    def _rows(self) -> Iterator[Row]:
-        return rows(_lines(self._text), self._dialect)
+    def rows_of(self, text: str) -> list[Row]:
+        """Return the rows of the table, or of a translation of it."""
+        return self._rows if text is self._text else list(rows(_lines(text), self._dialect))
 
     def _cells(self, row: Row) -> list[_Cell]:
         """Return the cells of a row with their places, which follow from what they hold."""
@@ -131,10 +130,10 @@ class _Table:
             at = end + 1
         return cells
 
-    def reading(self) -> Reading:
+    def reading(self, found: Sequence[Row]) -> Reading:
         """Return the cells that are text."""
         segments = []
-        for row in islice(self._rows(), int(self._has_names), None):
+        for row in found[self._has_names :]:
             cells = self._cells(row)
             for index in self.columns:
                 if index < len(cells) and (message := message_of(cells[index].text)) is not None:
@@ -170,11 +169,10 @@ class _Table:
     def _has_mark(self, text: str) -> bool:
         return any(mark in text for mark in (self._dialect.delimiter, "\n", "\r"))
 
-    def structure(self, text: str) -> object:
+    def structure(self, found: Sequence[Row]) -> object:
         """Return what no translation may change: the cells of other columns, and the number of all."""
-        found = [row.texts for row in rows(_lines(text), self._dialect)]
-        columns = frozenset(self.columns)
-        return found[: self._has_names], [_without(row, columns) for row in found[self._has_names :]]
+        texts, columns = [row.texts for row in found], frozenset(self.columns)
+        return texts[: self._has_names], [_without(row, columns) for row in texts[self._has_names :]]
 
 
 def _without(row: Sequence[str], columns: frozenset[int]) -> list[str | None]:
