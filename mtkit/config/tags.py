@@ -2,6 +2,8 @@
 
 import re
 
+TOKENS = tuple(f"<ph{number}>" for number in range(1, 10))  # reserved for what `data.placeholders` matches
+
 
 def check_tag(tag: str | None) -> None:
     """Raise ValueError if this is not one tag or several, such as <2de> or <2de> <news>."""
@@ -13,7 +15,7 @@ def check_tag(tag: str | None) -> None:
             "spaces, such as <2de> <news>"
         )
     for single in tags_of(tag):
-        if re.fullmatch(r"<(pad|unk|s|/s|0x[0-9A-F]{2}|ph[1-9])>", single):
+        if single in TOKENS or re.fullmatch(r"<(pad|unk|s|/s|0x[0-9A-F]{2})>", single):
             raise ValueError(f"tag={tag}: {single} is a token of its own already; choose another name")
 
 

@@ -4,10 +4,9 @@ from pathlib import Path
 
 from mtkit.bundle import BundleFiles
 from mtkit.config.schema import Config
-from mtkit.config.tags import tags_of
+from mtkit.config.tags import TOKENS, tags_of
 from mtkit.files import write_text
 from mtkit.interop.support import Target
-from mtkit.tokens.placeholders import TOKENS
 from mtkit.version import __version__
 
 README = "README.md"

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import regex
 
+from mtkit.config.tags import TOKENS
 from mtkit.errors import DataError
 
-TOKENS = tuple(f"<ph{number}>" for number in range(1, 10))
-_TOKEN = re.compile("<ph[1-9]>")
-_LIKE_TOKEN = re.compile("<ph[1-9]>", re.IGNORECASE)  # which a tokenizer might make lower case
+_TOKEN = re.compile("|".join(TOKENS))
+_LIKE_TOKEN = re.compile(_TOKEN.pattern, re.IGNORECASE)  # which a tokenizer might make lower case
 _LIMIT_S = 5.0  # seconds for one pattern on one text; a sentence takes microseconds
 _MARKS = range(0x100000, 0x10FFFE)  # private characters
 

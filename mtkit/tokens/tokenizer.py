@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import sentencepiece
 
-from mtkit.config.tags import tags_of
+from mtkit.config.tags import TOKENS, tags_of
 from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.console import log
 from mtkit.errors import ConfigError, DataError
 from mtkit.files import write_bytes
 from mtkit.languages import SIDES
-from mtkit.tokens.placeholders import TOKENS, Placeholders, Replaced
+from mtkit.tokens.placeholders import Placeholders, Replaced
 from mtkit.tokens.sentencepiece_file import PieceType, parse
 from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 

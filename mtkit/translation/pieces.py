@@ -6,7 +6,8 @@ Each text goes through the tokenizers once. Of a text that is too long, its part
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mtkit.tokens.placeholders import TOKENS, Replaced
+from mtkit.config.tags import TOKENS
+from mtkit.tokens.placeholders import Replaced
 from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.translation.segments import split_long
 

@@ -11,13 +11,14 @@ from pathlib import Path
 from mtkit.bundle import BundleFiles, bundle_file, find_model, read_bundle
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.reading.overrides import decode_overrides
+from mtkit.config.tags import TOKENS
 from mtkit.console import log
 from mtkit.data.sides import Sides
 from mtkit.engines.choose import choose_engine
 from mtkit.errors import BundleError
 from mtkit.pair_files.lines import as_one_line, check_text, windows
 from mtkit.search.hypothesis import Engine, Hypothesis, Segment
-from mtkit.tokens.placeholders import TOKENS, Replaced, restore
+from mtkit.tokens.placeholders import Replaced, restore
 from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.translation import mbr
 from mtkit.translation.candidates import BLANK, Candidate, Translation, join_candidates

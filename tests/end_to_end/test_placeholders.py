@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 from mtkit.bundle import read_bundle
 from mtkit.cli import app
 from mtkit.config.schema import Config
+from mtkit.config.tags import TOKENS
 from mtkit.documents.marked_lines import MarkedLines
 from mtkit.errors import BundleError, ConfigError
 from mtkit.runs.train import train
-from mtkit.tokens.placeholders import TOKENS
 from mtkit.translation.streaming import translate_live
 from mtkit.translation.translator import Translator
 

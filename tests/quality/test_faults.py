@@ -371,6 +371,12 @@ def test_most_of_the_source_in_the_translation_is_a_copy_but_a_quoted_title_is_n
     assert kinds(src, "J'ai vu trois fois « Gone With The Wind From The North » au cinéma.") == []
 
 
+def test_a_word_with_vowel_signs_is_one_word():
+    faults = find_faults("I like this new book.", "मुझे यह किताब किताब किताब किताब किताब पसंद है।")
+    assert [(fault.kind, fault.detail) for fault in faults] == [("loop", "किताब")]
+    assert kinds("मुझे यह किताब बहुत पसंद है।", "मुझे यह किताब बहुत पसंद है।") == ["copy"]
+
+
 # URLs
 
 URLS = ["https://example.org/a_b?q=1,5&r=2#x", "http://example.org", "www.example.org/x.html", "jane.doe@example.co.uk"]

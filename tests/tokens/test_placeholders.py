@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mtkit.config.tags import TOKENS
 from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.errors import DataError
-from mtkit.tokens.placeholders import TOKENS, Placeholders, fill, restore
+from mtkit.tokens.placeholders import Placeholders, fill, restore
 from mtkit.tokens.tokenizer import train_tokenizer
 
 PATTERNS = [r"\{\w+\}", r"%[sd]", r"\d+(?:\.\d+)?", r"https?://\S+"]

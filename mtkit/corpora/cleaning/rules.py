@@ -28,7 +28,7 @@ Rule = Callable[[Window, CleanConfig], Verdicts]
 
 _FEW_LETTERS = 3  # below it, shares of letters say nothing
 _SHORT_TERM = 2.0  # see max_length_ratio
-_ADDRESS = re.compile(r"://|www\.|@|/|\\|\.[a-z]{2,}", re.IGNORECASE)
+_ADDRESS_OR_PATH = re.compile(r"://|www\.|@|/|\\|\.[a-z]{2,}", re.IGNORECASE)
 _TELEPHONE = re.compile(r"\(?\d[\d\s().,:/-]{3,22}\d")
 _MOST_SHOWN = 60  # characters of a value
 _MAYBE_COPIED = 0.5  # share of the target's words, below which it cannot be a copy
@@ -63,7 +63,7 @@ def max_word_letters(window: Window, cfg: CleanConfig) -> Verdicts:
         if primary_code(side.lang) in WITHOUT_SPACES:
             continue
         for i in side.with_run(side.kinds & SPACE == 0, cfg.max_word_letters):
-            word = max((w for w in side.texts[i].split() if not _ADDRESS.search(w)), key=len, default="")
+            word = max((w for w in side.texts[i].split() if not _ADDRESS_OR_PATH.search(w)), key=len, default="")
             if len(word) > cfg.max_word_letters:
                 verdicts.setdefault(i, f"{name}: {len(word)} in {_short(word)}")
     return verdicts

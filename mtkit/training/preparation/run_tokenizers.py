@@ -9,14 +9,14 @@ from typing import Any
 from mtkit.config.data import CorpusFiles
 from mtkit.config.reading.differences import differences
 from mtkit.config.schema import Config
-from mtkit.config.tags import tags_of
+from mtkit.config.tags import TOKENS, tags_of
 from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.console import counted, log
 from mtkit.data.corpus import count_pairs, read_side, text_checksums
 from mtkit.errors import ConfigError, DataError
 from mtkit.files import parse_json, sha256_file, write_bytes, write_text
 from mtkit.languages import SIDES, Side
-from mtkit.tokens.placeholders import TOKENS, Placeholders
+from mtkit.tokens.placeholders import Placeholders
 from mtkit.tokens.tokenizer import Tokenizer, learn_model, load_tokenizers, sample
 
 _RECORD = "tokenizers.json"
