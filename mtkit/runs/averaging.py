@@ -10,10 +10,10 @@ from mtkit.bundle import BundleFiles, load_network, read_bundle, save_bundle
 from mtkit.config.reading.differences import differences
 from mtkit.config.reading.loading import load_config
 from mtkit.console import log
-from mtkit.tokens.tokenizer import load_tokenizers
 from mtkit.distributed.weights import load_weights
 from mtkit.errors import BundleError, CheckpointError, UsageError
 from mtkit.model.networks import new_network
+from mtkit.tokens.tokenizer import load_tokenizers
 from mtkit.training.update.checkpoint import Checkpoints
 
 

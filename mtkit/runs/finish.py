@@ -15,7 +15,6 @@ from mtkit.distributed.weights import load_weights
 from mtkit.errors import BundleError, TrainingError
 from mtkit.files import MAKE_ROOM
 from mtkit.model.network import Network
-from mtkit.runs.curves import plot_curves
 from mtkit.runs.report import refresh_report
 from mtkit.training.preparation.prepared import Prepared
 from mtkit.training.update.schedule import limits_reached
@@ -60,8 +59,6 @@ def finish(run: Prepared, state: TrainState, model: Network, limits: Sequence[st
         run.text.complete_bundle(folder)
     except SafetensorError as error:  # wraps the system's error
         raise TrainingError(f"{folder}: cannot write the model: {error}; {MAKE_ROOM}") from error
-    if curves := plot_curves(run.run_dir):
-        log.info(f"learning curves: {curves}")
     if report := refresh_report(run.run_dir):
         log.info(f"report: {report}")
     log.info(
@@ -76,7 +73,6 @@ def finish(run: Prepared, state: TrainState, model: Network, limits: Sequence[st
 def rehearse(run: Prepared, scores: DevScores) -> None:
     """Do what `finish` does besides choosing and writing the model, so that the caller can measure it."""
     run.validator.signed_scores(scores)
-    plot_curves(run.run_dir)
     refresh_report(run.run_dir)
 
 

@@ -16,34 +16,27 @@ import torch
 from mtkit.config.distillation import DistillConfig
 from mtkit.config.durations import seconds_of
 from mtkit.config.schema import Config, Task
-from mtkit.config.training import TrainConfig
-from mtkit.console import progress_bar
-from mtkit.cores import CpuTime, use_of_others
+from mtkit.cores import use_of_others
 from mtkit.data.encoded import PAIRS, Words
 from mtkit.data.labelled import EXAMPLES
 from mtkit.data.mixture import CorpusUse
-from mtkit.tokens.special_ids import UNK_ID
 from mtkit.files import disk_full_explained
-from mtkit.runs.curves import plot_curves
-from mtkit.runs.export import cost_in_validations
 from mtkit.runs.folder import with_its_choices
 from mtkit.runs.probe import Probe
 from mtkit.runs.record import parameters_by_part
-from mtkit.training.preparation.auto_batch import longest_batch, resident_memory
-from mtkit.training.update.budget import VALIDATE_EVERY, Timing, expected_ending, expected_validations, shortage
-from mtkit.training.update.checkpoint import Checkpoints
-from mtkit.training.metrics_log import MetricsLog
+from mtkit.tokens.special_ids import UNK_ID
+from mtkit.training.preparation.auto_batch import resident_memory
 from mtkit.training.preparation.pace import worth_of
 from mtkit.training.preparation.prepare import prepare
-from mtkit.training.update.schedule import learning_rate, r_drop_shares
-from mtkit.training.trainer import Trainer
-from mtkit.training.update.optimizer_step import Updater
 from mtkit.training.preparation.warm_start import inherit
+from mtkit.training.trainer import Trainer
+from mtkit.training.update.budget import VALIDATE_EVERY, Timing, expected_ending, expected_validations, shortage
+from mtkit.training.update.checkpoint import Checkpoints
+from mtkit.training.update.optimizer_step import Updater
 
 _TOKENS_COUNTED = 5_000_000  # of each side, for the shares of bytes and unknown tokens
 _LINE_BYTES = 330  # of a line of metrics.jsonl
 _SAMPLES_BYTES = 1_500  # of one of its lines with translations
-_CURVES_BYTES = 120_000
 _REPORT_BYTES = 150_000
 _BYTES = 4  # of a weight, of its gradient, of each of Adam's two means
 
@@ -76,7 +69,7 @@ class DiskPlan:
     n_best: int
     bundle: int
     cache: int  # the encoded text
-    other: int  # tokenizers, metrics, curves
+    other: int  # tokenizers, metrics, report
     total: int  # at the end of the run
     peak: int  # while the next checkpoint is written beside the others
 
@@ -308,17 +301,13 @@ def _disk(trainer: Trainer, checkpoint: Path, steps: int | None, n_validations: 
     # one more than the run averages: the older of the two checkpoints needs its own best
     n_best = max(0, min(n_ranked + 1, n_saved) - 2)
     tokenizers = sum(_size(run_dir / name) for name in ("src.spm", "tgt.spm"))
-    metrics = _LINE_BYTES * ((steps or 0) // cfg.log_every) + (_LINE_BYTES + _SAMPLES_BYTES) * (
-        n_validations or 0
-    )
+    metrics = _LINE_BYTES * ((steps or 0) // cfg.log_every) + (_LINE_BYTES + _SAMPLES_BYTES) * (n_validations or 0)
     cache = sum(_size(folder) for folder in (run_dir / "cache").iterdir())
     full = _size(checkpoint)
-    other = tokenizers + metrics + _CURVES_BYTES + _REPORT_BYTES
+    other = tokenizers + metrics + _REPORT_BYTES
     bundle = weights + tokenizers
     total = full * n_checkpoints + weights * n_best + bundle + cache + other
-    return DiskPlan(
-        full, n_checkpoints, weights, n_best, bundle, cache, other, total, total - bundle + full + weights
-    )
+    return DiskPlan(full, n_checkpoints, weights, n_best, bundle, cache, other, total, total - bundle + full + weights)
 
 
 def _estimated_memory(trainer: Trainer) -> int:

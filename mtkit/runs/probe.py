@@ -6,9 +6,7 @@ from pathlib import Path
 from mtkit.config.training import TrainConfig
 from mtkit.console import progress_bar
 from mtkit.cores import CpuTime
-from mtkit.runs.curves import plot_curves
 from mtkit.runs.export import cost_in_validations
-from mtkit.training.metrics_log import MetricsLog
 from mtkit.training.preparation.auto_batch import longest_batch
 from mtkit.training.trainer import Trainer
 from mtkit.training.update.budget import Timing
@@ -69,18 +67,17 @@ class Probe:
         trainer, updater = self.trainer, self.trainer.updater
         started = time.monotonic()
         average = updater.weights.save(updater.average.model) if updater.average else None
-        weights, optimizer_state = updater.weights.save(updater.model), updater.weights.save_optimizer(updater.optimizer)
+        weights, optimizer_state = (
+            updater.weights.save(updater.model),
+            updater.weights.save_optimizer(updater.optimizer),
+        )
         folder = trainer.checkpoints.save(trainer.state, weights, optimizer_state, average)
         self.timing.save = time.monotonic() - started
         return folder
 
     def _time_report(self) -> float:
-        """Return the seconds for the curves and for scores with intervals, on translations that are partly right."""
+        """Return the seconds for scores with intervals, on translations that are partly right."""
         trainer = self.trainer
-        with MetricsLog(trainer.run_dir, 0) as metrics:
-            for step in range(20):
-                metrics.write("train", step, {"lr": 0.0, **trainer.state.interval.means()})
         started = time.monotonic()
         trainer.run.text.rehearse_scores(trainer.validator)
-        plot_curves(trainer.run_dir)
         return time.monotonic() - started

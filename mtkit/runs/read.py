@@ -13,8 +13,8 @@ from mtkit.config.schema import Config
 from mtkit.evaluation.metrics.scores import MetricScore
 from mtkit.files import parse_json, write_text
 from mtkit.runs.record import read_record
-from mtkit.training.update.checkpoint import Checkpoints
 from mtkit.training.metrics_log import read_metrics
+from mtkit.training.update.checkpoint import Checkpoints
 
 _TEST_SCORES = "test-scores.json"
 

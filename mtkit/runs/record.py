@@ -17,8 +17,8 @@ from mtkit.console import log
 from mtkit.cores import usable_cores
 from mtkit.data.corpus import corpus_name
 from mtkit.files import parse_json, write_text
-from mtkit.training.validation.dev_sets import parts_of
 from mtkit.training.preparation.prepared import Prepared
+from mtkit.training.validation.dev_sets import parts_of
 
 _PACKAGES = ("mtkit", "torch", "sentencepiece", "sacrebleu", "numba", "numpy")
 _MOST_STARTS = 50  # in the record; it always keeps the first

@@ -21,11 +21,11 @@ from mtkit.config.schema import Config
 from mtkit.console import counted, log, progress_bar
 from mtkit.errors import CheckpointError, ConfigError, MtkitError
 from mtkit.files import parse_json, sha256_file
-from mtkit.training.update.checkpoint import Checkpoint, Checkpoints, find_damage, made_with, read_optimizer_state
 from mtkit.training.interruption import StopRequest
 from mtkit.training.metrics_log import MetricsLog, read_metrics
 from mtkit.training.preparation.prepare import prepare
 from mtkit.training.trainer import Trainer
+from mtkit.training.update.checkpoint import Checkpoint, Checkpoints, find_damage, made_with, read_optimizer_state
 
 _WEIGHTS = {"model.safetensors": "weights", "ema.safetensors": "running mean"}
 _TIMES = {"seconds", "timing", "tokens_per_s", "run_s"}  # which differ in any replay

@@ -12,7 +12,6 @@ from mtkit.config.reading.loading import dump_config
 from mtkit.console import log
 from mtkit.data.corpus import evenly_spaced
 from mtkit.data.mixture import Draw, uses
-from mtkit.training.preparation.tokenizer_report import RARE_BELOW
 from mtkit.evaluation.metrics.scores import MetricScore
 from mtkit.languages import SIDES
 from mtkit.pages.charts import Series, line_chart
@@ -20,6 +19,7 @@ from mtkit.pages.page import duration, thousands, write_page
 from mtkit.runs import classifier_words, report_words
 from mtkit.runs.read import RunFiles, keep_test_scores, read_run
 from mtkit.runs.report_words import language, language_codes, names_languages, spoken
+from mtkit.training.preparation.tokenizer_report import RARE_BELOW
 
 _MOST_POINTS = 400  # of a curve
 _MOST_VALIDATIONS = 8  # with samples on the page
@@ -196,6 +196,7 @@ def _charts(run: RunFiles) -> Iterator[Markup]:
             [(key.partition(".")[2] or "all checks", run.validations, key) for key in _suite_figures(run)],
         ),
         ("Learning rate", "learning rate", [("learning rate", run.updates, "lr")]),
+        ("Gradient norm, before clipping", "norm", [("gradient norm", run.updates, "grad_norm")]),
         ("Speed", f"{unit}s a second", [(f"{unit.split()[-1]}s a second", run.updates, "tokens_per_s")]),
     ):
         series = [_series(name, entries, key) for name, entries, key in lines]

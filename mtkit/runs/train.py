@@ -19,12 +19,12 @@ from mtkit.runs.finish import TrainResult, finish, finished_before, rehearse
 from mtkit.runs.folder import check_run, with_its_choices, write_config
 from mtkit.runs.record import note_start
 from mtkit.runs.report import refresh_report
-from mtkit.training.update.checkpoint import Checkpoint, Checkpoints
 from mtkit.training.preparation.prepare import check_early, prepare
 from mtkit.training.preparation.prepared import Prepared
-from mtkit.training.trainer import Observer, Trainer
-from mtkit.training.validation.validator import DevScores
 from mtkit.training.preparation.warm_start import inherit
+from mtkit.training.trainer import Observer, Trainer
+from mtkit.training.update.checkpoint import Checkpoint, Checkpoints
+from mtkit.training.validation.validator import DevScores
 
 
 def train(
@@ -119,7 +119,7 @@ class _RunFolder(Observer):
         refresh_report(self.run.run_dir)
 
     def rehearse_end(self, scores: DevScores) -> None:
-        """Write the report and the curves as `finish` will."""
+        """Write the report as `finish` will."""
         rehearse(self.run, scores)
 
 

@@ -7,13 +7,11 @@ import pytest
 from mtkit.bundle import load_bundle
 from mtkit.config.schema import Config
 from mtkit.interop import marian
-from mtkit.runs import finish
 from mtkit.runs.train import train
 
 
 @pytest.mark.parametrize("pre", [True, False])
-def test_an_imported_model_learns_new_text(make_marian, tmp_path, monkeypatch, pre):
-    monkeypatch.setattr(finish, "plot_curves", lambda run_dir: None)
+def test_an_imported_model_learns_new_text(make_marian, tmp_path, pre):
     marian.import_model(make_marian(tmp_path / "marian", tied="tied-embeddings-all", pre=pre), tmp_path / "base")
     (tmp_path / "new.en").write_text("I love the cat.\nDo you see it?\n" * 8)
     (tmp_path / "new.fr").write_text("Le chat dort.\nIl pleut à 5 ℃.\n" * 8)  # the vocabulary has no ℃

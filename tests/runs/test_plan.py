@@ -21,9 +21,9 @@ from mtkit.runs import plan as planning
 from mtkit.runs import probe
 from mtkit.runs.plan import make_plan
 from mtkit.runs.train import train
+from mtkit.training.update.optimizer_step import Updater
 from mtkit.training.validation import forecast
 from mtkit.training.validation.forecast import ValidationCost
-from mtkit.training.update.optimizer_step import Updater
 
 PROBE_S = 0.05
 
@@ -43,7 +43,7 @@ def test_steps_parameters_and_disk_are_those_of_the_run(make_config):
     weights = load_file(result.bundle / "model.safetensors")
     assert plan.parameters["total"] == sum(weight.numel() for weight in weights.values())
     assert sum(plan.parameters.values()) == 2 * plan.parameters["total"]
-    happened = folder_size(cfg.run_dir) + 120_000  # no curves are drawn here
+    happened = folder_size(cfg.run_dir)
     assert 0.8 * happened <= plan.disk.total <= 1.2 * happened
     assert plan.disk.peak > plan.disk.total
 
@@ -115,7 +115,9 @@ def test_two_passes_are_two_passes_in_the_probe(make_config, monkeypatch):
     monkeypatch.setattr(
         Transformer, "hidden", lambda model, src, tgt: passed.append(len(src)) or forward(model, src, tgt)
     )
-    monkeypatch.setattr("mtkit.training.preparation.parallel_text.forecast_validation", lambda *args: ValidationCost(1.0, 0.0))
+    monkeypatch.setattr(
+        "mtkit.training.preparation.parallel_text.forecast_validation", lambda *args: ValidationCost(1.0, 0.0)
+    )
     make_plan(make_config(), PROBE_S)
     once = passed[0]
     passed.clear()
@@ -140,7 +142,9 @@ def test_the_updates_before_r_drop_are_timed_too(make_config, monkeypatch, limit
     monkeypatch.setattr(Updater, "update", update)
     for module in (planning, probe):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
-    monkeypatch.setattr("mtkit.training.preparation.parallel_text.forecast_validation", lambda *args: ValidationCost(1.0, 0.0))
+    monkeypatch.setattr(
+        "mtkit.training.preparation.parallel_text.forecast_validation", lambda *args: ValidationCost(1.0, 0.0)
+    )
     plain, twice, mixed = (
         make_plan(make_config(**limit, r_drop=r_drop, r_drop_from=start), 0.2).time.update
         for r_drop, start in ((0.0, 0.0), (2.0, 0.0), (2.0, 0.4))
@@ -187,7 +191,9 @@ def test_a_budget_that_training_would_refuse_is_a_problem_of_the_plan(make_confi
 def test_the_command_prints_the_plan_and_fails_if_the_budget_is_too_short(make_config, tmp_path, monkeypatch):
     monkeypatch.setattr("mtkit.console.set_up_logging", lambda quiet: None)  # other tests watch the log
     cfg = make_config(max_steps=None, budget="5s", validate_every="auto")
-    monkeypatch.setattr("mtkit.training.preparation.parallel_text.forecast_validation", lambda *args: ValidationCost(10.0, 0.0))
+    monkeypatch.setattr(
+        "mtkit.training.preparation.parallel_text.forecast_validation", lambda *args: ValidationCost(10.0, 0.0)
+    )
     (tmp_path / "c.yaml").write_text(dump_config(cfg), encoding="utf-8")
     result = CliRunner().invoke(app, ["--quiet", "plan", str(tmp_path / "c.yaml"), "--seconds", "1"])
     assert result.exit_code == 1

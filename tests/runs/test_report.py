@@ -82,6 +82,12 @@ def test_a_finished_run_leaves_a_report_with_a_plain_summary(finished_run):
     assert bleu["signature"] in words
 
 
+def test_a_report_has_the_curves_of_the_training_text_and_of_the_dev_text(finished_run):
+    page = (finished_run / "report.html").read_text(encoding="utf-8")
+    for curve in ("training text", "dev text", "BLEU", "learning rate", "gradient norm"):
+        assert f">{curve}<" in page, curve
+
+
 @pytest.mark.parametrize("dev", [{"n_pairs": 8}, {"n_pairs": 8, "n_in_training": 0}], ids=["not counted", "none"])
 def test_dev_pairs_outside_the_training_text_are_reported_as_such(copied_run, dev):
     record = read_record(copied_run)

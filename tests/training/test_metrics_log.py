@@ -1,13 +1,11 @@
 """metrics.jsonl, the TensorBoard copy of it, and the picture drawn from it."""
 
-import errno
 import json
 import re
 import sys
 
 import pytest
 
-from mtkit.runs.curves import plot_curves
 from mtkit.training.metrics_log import MetricsLog, read_metrics
 
 
@@ -73,38 +71,3 @@ def test_without_tensorboard_there_is_only_the_file(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)  # importing it raises ImportError
     write(tmp_path, 10)
     assert [path.name for path in tmp_path.iterdir()] == ["metrics.jsonl"]
-
-
-def test_the_curves_are_a_png(tmp_path):
-    pytest.importorskip("matplotlib", reason="the plot extra is not installed")
-    run_dir = tmp_path / "costs $5_$x"  # no formula, though it looks like one
-    run_dir.mkdir()
-    write(run_dir, 10, 20)
-    assert plot_curves(run_dir) == run_dir / "curves.png"
-    assert (run_dir / "curves.png").read_bytes().startswith(b"\x89PNG\r\n")
-
-
-def test_failing_to_write_curves_is_only_a_warning(tmp_path, monkeypatch, caplog):
-    pytest.importorskip("matplotlib", reason="the plot extra is not installed")
-    write(tmp_path, 10)
-
-    def full(self, *args, **options):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("matplotlib.figure.Figure.savefig", full)
-    assert plot_curves(tmp_path) is None
-    assert re.search(r"curves\.png: .*\[Errno 28\] No space left on device", caplog.text)
-    assert [path.name for path in tmp_path.glob("*curves*")] == []
-
-
-def test_without_matplotlib_there_are_no_curves(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    write(tmp_path, 10)
-    assert plot_curves(tmp_path) is None
-    assert not (tmp_path / "curves.png").exists()
-
-
-def test_a_run_without_figures_has_no_curves(tmp_path):
-    with MetricsLog(tmp_path, 0):
-        pass
-    assert plot_curves(tmp_path) is None

@@ -42,7 +42,7 @@ class Timing:
     update: float = 0.0
     validation: float = 0.0
     save: float = 0.0  # of a checkpoint
-    report: float = 0.0  # signed scores and the learning curves
+    report: float = 0.0  # signed scores
     export: float = 0.0  # of the model at the end; in validations
     # In all starts together:
     preparing: float = 0.0
