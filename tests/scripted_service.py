@@ -36,9 +36,7 @@ class Script(Batcher):
         self.begun: list[str] = []  # sentences, in order
         self.ended: list[str] = []
 
-    async def run(
-        self, work: Work, items: Sequence[Any], sizes: Sequence[int], *, also_if_full: bool = False
-    ) -> list[Any]:
+    async def run(self, work: Work, items: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
         """Return the results of items, as the batcher does."""
         return [await getattr(self, f"_{work.task}")(work, *item) for item in items]
 

@@ -30,6 +30,7 @@ from mtkit.serving.texts import (
 )
 from mtkit.serving.workers.batcher import Batcher
 from mtkit.serving.workers.pool import Pool, Worker, WorkerDied
+from mtkit.serving.workers.queue import let_in
 from mtkit.serving.workers.work import ModelVersion, Work
 
 if TYPE_CHECKING:
@@ -112,8 +113,9 @@ class Service:
                 for model in models.models:
                     await asyncio.to_thread(verify_bundle, model.version.folder)
                 changed = [model for model in models.models if model.version not in before]
-                for model in changed:
-                    await self.batcher.run(Work("translate", model.version), [[_TRIAL, False]], [1], also_if_full=True)
+                with let_in():
+                    for model in changed:
+                        await self.batcher.run(Work("translate", model.version), [[_TRIAL, False]], [1])
             except (MtkitError, Refusal) as error:
                 log.error(f"the models stay as they were: {error}")
                 return

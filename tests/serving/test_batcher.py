@@ -15,6 +15,7 @@ from mtkit.serving.refusals import BadRequest, Busy, EndsWorkers, Fault
 from mtkit.serving.workers import batcher as batcher_module
 from mtkit.serving.workers.batcher import Batcher
 from mtkit.serving.workers.pool import WorkerDied
+from mtkit.serving.workers.queue import let_in
 from mtkit.serving.workers.work import ModelVersion, Work
 
 EN_FR, EN_DE = (Work("translate", ModelVersion(Path(name), "1")) for name in ("en-fr", "en-de"))
@@ -109,7 +110,7 @@ def test_each_request_gets_its_own_results_though_workers_die(requests, n_worker
                 for number, (work, size) in enumerate(requests)
             )
         )
-        assert (batcher.n_waiting, batcher.n_open) == (0, 0)
+        assert (batcher.queue.n_waiting, batcher.queue.n_open) == (0, 0)
         await batcher.close()
         return results
 
@@ -198,7 +199,7 @@ def test_what_was_abandoned_before_its_turn_is_not_done():
         await asyncio.sleep(0.005)
         abandoned.cancel()
         await asyncio.gather(first, kept)
-        assert batcher.n_waiting == 0
+        assert batcher.queue.n_waiting == 0
         return pool.batches
 
     assert asyncio.run(scenario()) == [["first"], ["kept"]]
@@ -500,11 +501,12 @@ def test_a_trial_finds_room_in_a_full_queue():
     async def scenario():
         batcher = Batcher(QueueConfig(max_sentences=1), 10.0)
         waiting = asyncio.ensure_future(batcher.run(EN_FR, ["a"], [1]))
-        trial = asyncio.ensure_future(batcher.run(EN_FR, ["b"], [1], also_if_full=True))
+        with let_in():
+            trial = asyncio.ensure_future(batcher.run(EN_FR, ["b"], [1]))
         await asyncio.sleep(0)
         with pytest.raises(Busy):
             await batcher.run(EN_FR, ["c"], [1])
-        n_waiting = batcher.n_waiting
+        n_waiting = batcher.queue.n_waiting
         for task in (waiting, trial):
             task.cancel()
         return n_waiting

@@ -75,15 +75,15 @@ class _OfService:
         batcher, pool = self._service.batcher, self._service.pool
         idle = len(pool.idle)
         for name, help_text, value in (
-            ("mtkit_queue_sentences", "Sentences that wait", batcher.n_waiting),
+            ("mtkit_queue_sentences", "Sentences that wait", batcher.queue.n_waiting),
             ("mtkit_workers", "Worker processes", len(pool.workers)),
             ("mtkit_workers_busy", "Worker processes that translate", len(pool.workers) - idle),
             ("mtkit_models", "Models that are served", len(self._service.models.models)),
         ):
             yield GaugeMetricFamily(name, help_text, value)
         for name, help_text, value in (
-            ("mtkit_batches", "Batches that workers have done", batcher.n_batches),
-            ("mtkit_sentences", "Sentences that workers have done", batcher.n_items),
+            ("mtkit_batches", "Batches that workers have done", batcher.pace.n_batches),
+            ("mtkit_sentences", "Sentences that workers have done", batcher.pace.n_items),
             ("mtkit_worker_deaths", "Workers that ended or hung, and were replaced", pool.n_deaths),
         ):
             yield CounterMetricFamily(name, help_text, value)

@@ -6,7 +6,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mtkit.serving.dialects.errors import refusal_answer
 from mtkit.serving.refusals import Busy
-from mtkit.serving.workers.batcher import Admission, Batcher, admission
+from mtkit.serving.workers.batcher import Batcher
+from mtkit.serving.workers.queue import Admission, admission
 
 
 class RefuseWhenFull:

@@ -1,19 +1,17 @@
-"""Sentences of many requests in, batches for the workers out: bounded, fair between requests, undone when abandoned."""
+"""Sentences of many requests in, batches for the workers out; work whose callers have left is undone."""
 
 import asyncio
 import math
 import time
-from collections import OrderedDict, deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from mtkit.config.serving import QueueConfig
 from mtkit.console import log, log_fault
 from mtkit.serving.refusals import BadRequest, Busy, EndsWorkers, Fault, Refusal, Unready
 from mtkit.serving.workers.pool import Pool, Worker, WorkerDied
+from mtkit.serving.workers.queue import Call, Item, Queue, admission
 from mtkit.serving.workers.work import ModelVersion, Work
 
 _MOST_DEATHS = 3  # of workers that had an item; the last of them had nothing else
@@ -24,57 +22,25 @@ _ABANDONED_S = 2.0  # about what a new worker takes to load a model: to wait lon
 _MEMORY = 0.9  # weight of the past in averages
 
 
-@dataclass(eq=False)
-class _Item:
-    """A piece of work, and where its result goes."""
+@dataclass
+class Pace:
+    """How much the workers have done, and how fast."""
 
-    content: Any
-    n_tokens: int
-    result: asyncio.Future[Any]
-    n_deaths: int = 0  # of workers that had it
-    is_alone: bool = False  # in its batch, as it may be what is wrong with it
+    n_batches: int = 0
+    n_items: int = 0
+    s_per_item: float = 0.05  # averaged; of all workers together
+    s_per_batch: float = 0.1  # averaged
 
-
-@dataclass(eq=False)
-class _Call:
-    """The items of one `run` that wait."""
-
-    work: Work
-    arrived: float
-    items: deque[_Item] = field(default_factory=deque)
-
-
-class Admission:
-    """A request on its way into the queue. Once its first sentences are in, its others find room, too."""
-
-    def __init__(self, on_the_way: set["Admission"]) -> None:
-        """on_the_way: the requests whose texts are about to come."""
-        self._on_the_way = on_the_way
-        self.is_in = False  # whether sentences of it have been let in
-
-    def approach(self) -> None:
-        """Note that its texts have arrived."""
-        if not self.is_in:
-            self._on_the_way.add(self)
-
-    def enter(self) -> None:
-        """Let it in."""
-        self.is_in = True
-        self._on_the_way.discard(self)
-
-    def end(self) -> None:
-        """Forget it."""
-        self._on_the_way.discard(self)
-
-
-admission: ContextVar[Admission | None] = ContextVar("admission", default=None)  # of the request that is being answered
+    def note(self, n_items: int, seconds: float, n_workers: int) -> None:
+        """Count a batch that took one of n_workers so many seconds."""
+        self.s_per_item = _MEMORY * self.s_per_item + (1 - _MEMORY) * seconds / max(1, n_items) / max(1, n_workers)
+        self.s_per_batch = _MEMORY * self.s_per_batch + (1 - _MEMORY) * seconds
+        self.n_batches += 1
+        self.n_items += n_items
 
 
 class Batcher:
-    """Puts what many requests want into batches, and the results back in their places.
-
-    Requests take turns, a sentence each, so that a long one does not hold up the short ones behind it.
-    """
+    """Puts what many requests want into batches for the workers, and the results back in their places."""
 
     def __init__(
         self,
@@ -89,23 +55,17 @@ class Batcher:
         first_timeout_s: the same for the first batch of its kind, for which a worker may have to load a model.
         linger_s: the longest wait for a fuller batch.
         """
-        self._cfg = cfg
+        self.queue = Queue(cfg)
+        self.pace = Pace()
+        self.retired: list[ModelVersion] = []  # versions that workers should drop
         self._linger_s = linger_s
         self._batch_timeout_s = batch_timeout_s
         self._first_timeout_s = first_timeout_s or batch_timeout_s
-        self._waiting: OrderedDict[_Call, None] = OrderedDict()  # in the order of their turns
-        self._wake = asyncio.Event()
-        self._running: set[asyncio.Task[None]] = set()
-        self._dispatcher: asyncio.Task[None] | None = None
         self._pool: Pool | None = None
-        self.n_open = 0  # calls of `run` that are not done
-        self._s_per_item = 0.05  # averaged; of all workers together
-        self.retired: list[ModelVersion] = []  # versions that workers should drop
-        self.n_waiting = 0
+        self._wake = asyncio.Event()
+        self._dispatcher: asyncio.Task[None] | None = None
+        self._running: set[asyncio.Task[None]] = set()
         self._working: dict[Worker, tuple[int, float]] = {}  # how many items they have, and since when
-        self._s_per_batch = 0.1  # averaged
-        self.n_batches = 0
-        self.n_items = 0
 
     def start(self, pool: Pool) -> None:
         """Begin to hand work to the pool."""
@@ -116,9 +76,7 @@ class Batcher:
         """Look for a worker and for work; the pool calls it when a worker is free."""
         self._wake.set()
 
-    async def run(
-        self, work: Work, items: Sequence[Any], sizes: Sequence[int], *, also_if_full: bool = False
-    ) -> list[Any]:
+    async def run(self, work: Work, items: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
         """Return the results of items, in order. sizes: characters of each.
 
         A call that is cancelled takes its waiting items with it; those that wait again, as their worker has died, are
@@ -128,16 +86,17 @@ class Batcher:
         if not items:
             return []
         request = admission.get()
-        if not also_if_full and (request is None or not request.is_in):
+        if request is None or not request.is_in:
             self.check_room(len(items))
         if request is not None:
             request.enter()
         loop = asyncio.get_running_loop()
-        call = _Call(work, time.monotonic())
+        call = Call(work, time.monotonic())
         for content, size in zip(items, sizes, strict=True):
-            call.items.append(_Item(content, 1 + size // _CHARS_A_TOKEN, loop.create_future()))
+            call.items.append(Item(content, 1 + size // _CHARS_A_TOKEN, loop.create_future()))
         futures = [item.result for item in call.items]
-        with self._open(call):
+        with self.queue.holding(call):
+            self.wake()
             try:
                 return await asyncio.gather(*futures)
             finally:
@@ -146,34 +105,21 @@ class Batcher:
 
     def check_room(self, n_items: int) -> None:
         """Raise Busy if so many items would not fit into the queue; an empty queue takes any number."""
-        if self.n_waiting and self.n_waiting + n_items > self._cfg.max_sentences:
-            wait_s = self.n_waiting * self._s_per_item
-            raise Busy(f"{self.n_waiting} sentences are waiting: try again in {wait_s:.0f} s", retry_after_s=wait_s)
-
-    @contextmanager
-    def _open(self, call: _Call) -> Iterator[None]:
-        self.n_open += 1
-        self._waiting[call] = None
-        self.n_waiting += len(call.items)
-        self.wake()
-        try:
-            yield
-        finally:
-            self.n_open -= 1
-            self.n_waiting -= len(call.items)
-            call.items.clear()
-            self._waiting.pop(call, None)
+        if not self.queue.has_room(n_items):
+            n_waiting = self.queue.n_waiting
+            wait_s = n_waiting * self.pace.s_per_item
+            raise Busy(f"{n_waiting} sentences are waiting: try again in {wait_s:.0f} s", retry_after_s=wait_s)
 
     async def _dispatch(self) -> None:
         """Hand batches to idle workers as long as there are both."""
         while True:
             await self._wake.wait()
             self._wake.clear()
-            while self._waiting and self._pool is not None and (idle := self._pool.idle):
+            while self.queue and self._pool is not None and (idle := self._pool.idle):
                 if (pause_s := self._pause_s()) > 0:
                     await self._pause(pause_s)
                     continue
-                work, batch = self._take(len(idle))
+                work, batch = self.queue.take(len(idle), self._share(len(idle)))
                 if not batch:
                     continue
                 worker = idle[0]
@@ -190,20 +136,11 @@ class Batcher:
         time counts from when a worker became idle.
         """
         assert self._pool is not None
-        share = self.n_open // max(1, len(self._pool.workers))
-        if self.n_waiting >= share or self._is_full():
+        share = self.queue.n_open // max(1, len(self._pool.workers))
+        if self.queue.n_waiting >= share or self.queue.fills_a_batch:
             return 0.0
-        oldest = min(call.arrived for call in self._waiting)
         idle_since = min(worker.idle_since for worker in self._pool.idle)
-        return max(oldest, idle_since) + self._linger_s - time.monotonic()
-
-    def _is_full(self) -> bool:
-        n_tokens = 0
-        for call in self._waiting:
-            n_tokens += sum(item.n_tokens for item in call.items)
-            if n_tokens >= self._cfg.batch_tokens:
-                return True
-        return False
+        return max(self.queue.oldest, idle_since) + self._linger_s - time.monotonic()
 
     async def _pause(self, pause_s: float) -> None:
         try:
@@ -213,46 +150,17 @@ class Batcher:
             return
         self._wake.clear()
 
-    def _take(self, n_idle: int) -> tuple[Work, list[_Item]]:
-        """Take the next batch: of the work whose turn it is, a sentence of each request in turn.
-
-        The idle workers share what waits, so that none gets everything while another has nothing to do.
-        """
-        work = next(iter(self._waiting)).work
-        alike = [call for call in self._waiting if call.work == work]
-        n_items = sum(len(call.items) for call in alike)
-        most = min(math.ceil(n_items / n_idle), self._share(n_idle))
-        batch: list[_Item] = []
-        n_tokens = 0
-        while alike and len(batch) < most and (not batch or n_tokens < self._cfg.batch_tokens):
-            call = alike.pop(0)
-            if batch and call.items[0].is_alone:
-                break
-            item = call.items.popleft()
-            self.n_waiting -= 1
-            self._waiting.pop(call)
-            if call.items:
-                alike.append(call)
-                self._waiting[call] = None
-            if item.result.done():
-                continue
-            batch.append(item)
-            n_tokens += item.n_tokens
-            if item.is_alone:
-                break
-        return work, batch
-
     def _share(self, n_idle: int) -> int:
         """Return how many items are an equal part for each worker, of those that wait and those that are being done.
 
         Clients that send their next sentence when they have an answer would otherwise come back to one worker all
         together, and leave small batches to the others. Workers that have been at work for long do not count.
         """
-        begun = time.monotonic() - 2 * self._s_per_batch
+        begun = time.monotonic() - 2 * self.pace.s_per_batch
         recent = [n_items for n_items, since in self._working.values() if since > begun]
-        return math.ceil((self.n_waiting + sum(recent)) / (n_idle + len(recent)))
+        return math.ceil((self.queue.n_waiting + sum(recent)) / (n_idle + len(recent)))
 
-    async def _do(self, worker: Worker, work: Work, batch: list[_Item]) -> None:
+    async def _do(self, worker: Worker, work: Work, batch: list[Item]) -> None:
         """Have a worker do a batch, and hand out the results; if it dies, put the batch back."""
         assert self._pool is not None
         message: dict[str, Any] = {"work": work.as_json(), "items": [item.content for item in batch]}
@@ -277,12 +185,7 @@ class Batcher:
             return
         finally:
             _, since = self._working.pop(worker)
-        seconds = time.monotonic() - since
-        s_per_item = seconds / max(1, len(batch)) / max(1, len(self._pool.workers))
-        self._s_per_item = _MEMORY * self._s_per_item + (1 - _MEMORY) * s_per_item
-        self._s_per_batch = _MEMORY * self._s_per_batch + (1 - _MEMORY) * seconds
-        self.n_batches += 1
-        self.n_items += len(batch)
+        self.pace.note(len(batch), time.monotonic() - since, len(self._pool.workers))
         if "error" not in answer:
             worker.done.add(work.kind)
             for item, result in zip(batch, answer["results"], strict=True):
@@ -296,7 +199,7 @@ class Batcher:
             return
         _fail(batch, _problem(answer))
 
-    def _put_back(self, work: Work, batch: list[_Item], error: WorkerDied) -> None:
+    def _put_back(self, work: Work, batch: list[Item], error: WorkerDied) -> None:
         again = []
         for item in batch:
             item.n_deaths += 1
@@ -307,20 +210,13 @@ class Batcher:
                 _fail([item], EndsWorkers(f"this text ended {item.n_deaths} workers: {error}"))
         self._wait_again(work, again)
 
-    def _wait_again(self, work: Work, items: Sequence[_Item]) -> None:
-        """Put items in front of all that wait."""
-        for item in reversed(items):
-            if item.result.done():  # abandoned
-                continue
-            call = _Call(work, time.monotonic(), deque([item]))
-            self._waiting[call] = None
-            self._waiting.move_to_end(call, last=False)
-            self.n_waiting += 1
+    def _wait_again(self, work: Work, items: Sequence[Item]) -> None:
+        self.queue.put_back(work, items)
         self.wake()
 
     async def drain(self) -> None:
         """Wait until nothing waits and nothing runs."""
-        while self._waiting or self._running:
+        while self.queue or self._running:
             await asyncio.sleep(0.02)
 
     async def close(self) -> None:
@@ -332,13 +228,13 @@ class Batcher:
         await asyncio.gather(*self._running, return_exceptions=True)
 
 
-async def _limit_once_abandoned(batch: Sequence[_Item], limit: asyncio.Timeout) -> None:
+async def _limit_once_abandoned(batch: Sequence[Item], limit: asyncio.Timeout) -> None:
     """Wait until all callers of a batch have left; then give its worker a last moment to finish."""
     await asyncio.wait([item.result for item in batch])
     limit.reschedule(asyncio.get_running_loop().time() + _ABANDONED_S)
 
 
-def _fail(items: Sequence[_Item], refusal: Refusal) -> None:
+def _fail(items: Sequence[Item], refusal: Refusal) -> None:
     for item in items:
         if not item.result.done():
             item.result.set_exception(refusal)

@@ -44,7 +44,7 @@ def test_requests_on_their_way_to_the_queue_count():
 
         async def slow_application(scope, receive, send):
             await receive()
-            if not batcher.n_waiting:
+            if not batcher.queue.n_waiting:
                 await batcher.run(WORK, ["a"], [1])
             await are_read.wait()
             await application(scope, receive, send)
@@ -120,7 +120,7 @@ def test_a_request_is_let_in_as_a_whole():
             await application(scope, receive, send)
 
         status, _, _ = await ask(RefuseWhenFull(many_texts, batcher, PATHS), "/translate")
-        n_waiting = batcher.n_waiting
+        n_waiting = batcher.queue.n_waiting
         refused, _, _ = await ask(RefuseWhenFull(many_texts, batcher, PATHS), "/translate")
         for call in calls:
             call.cancel()
