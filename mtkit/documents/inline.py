@@ -8,6 +8,7 @@ from typing import Literal
 
 from mtkit.text.brackets import nested_ends_of
 from mtkit.text.sentences import sentence_spans
+from mtkit.text.words import has_letters
 
 _LINE = re.compile(r"[^\n]+")
 _MOST_LEVELS = 100  # of nested codes; deeper ones count as codes without a partner
@@ -115,7 +116,7 @@ def cut(text: str) -> list[Interval]:
         found
         for line in _LINE.finditer(text)
         for found in _sentences_of(line[0], line.start())
-        if any(map(str.isalpha, text[found[0] : found[1]]))
+        if has_letters(text[found[0] : found[1]])
     ]
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from mtkit.documents.inline import Code, inline_of
 from mtkit.documents.skeleton import Segment
 from mtkit.text.brackets import ends_of
+from mtkit.text.words import has_letters
 
 _SPACES = " \t\r\n\f"
 
@@ -38,7 +39,7 @@ def segment_of(text: str, pieces: Sequence[Piece], markup: Markup, place: Callab
         return None
     start, end = inner[0].start, inner[-1].end
     parts = [piece.code or markup.parse(text[piece.start : piece.end]) for piece in inner]
-    if not any(isinstance(part, str) and any(map(str.isalpha, part)) for part in parts):
+    if not any(isinstance(part, str) and has_letters(part) for part in parts):
         return None
     return Segment.at(start, end, inline_of(parts, text[start:end]), place(start), write=markup.write)
 

@@ -15,7 +15,7 @@ from mtkit.quality.language import INTRUDERS, Floats, Identifier, known_code, so
 from mtkit.serving.models import ServedModels
 from mtkit.text.addresses import without_addresses
 from mtkit.text.inline_tags import without_tags
-from mtkit.text.words import words_of
+from mtkit.text.words import has_letters, words_of
 
 # scripts/bench/detection.py chose these on one half of its text: of two or three words, some 2 % of those in a
 # language that is not served are taken for one that is.
@@ -62,7 +62,7 @@ class Detector:
     def detect(self, text: str) -> Detection:
         """Return the language of a text, whose tags and addresses are not looked at."""
         text = without_addresses(without_tags(text[:_MOST_CHARS]))
-        if not any(map(str.isalpha, text)):
+        if not has_letters(text):
             return Detection(None, 0.0, ())
         scores, sizes = self._identifier.scores([text])
         [probabilities] = softmax(scores, sizes, self._leads(text)).tolist()

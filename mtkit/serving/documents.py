@@ -22,6 +22,7 @@ from mtkit.serving.refusals import BadRequest, Busy, Fault, NotFound, Refusal, T
 from mtkit.serving.service import Service
 from mtkit.serving.texts import TermLine
 from mtkit.serving.workers.pool import WorkerDied, start_worker
+from mtkit.text.words import has_letters
 
 Status = Literal["queued", "translating", "done", "error"]
 
@@ -244,7 +245,7 @@ class Documents:
 
         Raises BadRequest if it is not clear.
         """
-        if job.src is None and any(map(str.isalpha, beginning)):
+        if job.src is None and has_letters(beginning):
             job.src = self._detect(beginning)
             if job.src is None:
                 raise BadRequest("the language of the document is not clear: say which it is")

@@ -38,6 +38,11 @@ _WIDE = [(re.compile(f"[{characters}]"), weight) for characters, weight in WIDE]
 STANDS_ALONE = re.compile(f"[{UNSPACED}]")  # a character that is a word
 
 
+def has_letters(text: str) -> bool:
+    """Return whether a text has a letter of any script; one without, such as 3.50, needs no translation."""
+    return any(map(str.isalpha, text))
+
+
 def words_of(text: str) -> list[str]:
     """Split a text into words without punctuation; in a script without spaces, into characters."""
     return _WORD.findall(text)

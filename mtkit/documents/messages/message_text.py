@@ -13,6 +13,7 @@ from mtkit.documents.pieces import Piece, trimmed
 from mtkit.text.inline_tags import ENTITY, NUMBERED_TAG
 from mtkit.text.placeholders import PLACEHOLDER
 from mtkit.text.sentences import FINAL
+from mtkit.text.words import has_letters
 
 # A line break inside a wrapped paragraph: after a long line without the end of a sentence, not before a list item.
 _SOFT_BREAK = re.compile(rf"(?<=[^\n]{{40}})(?<![{FINAL}:;\s])[ \t]*\n[ \t]*(?=[\w(\"'%{{])(?!\w{{1,3}}[.)]\s)")
@@ -63,7 +64,7 @@ def message_of(source: str, marks: str = "&_") -> Message | None:
     parse, write = (html.unescape, html_text.write) if has_entities else (str, str)
     parts = [piece.code or parse(text[piece.start : piece.end]) for piece in inner]
     inline = inline_of(parts, text[start:end])
-    if not any(map(str.isalpha, PLACEHOLDER.sub("", inline.text))):
+    if not has_letters(PLACEHOLDER.sub("", inline.text)):
         return None
     return Message(inline, write, text[:start], text[end:], source, key)
 

@@ -11,6 +11,7 @@ from mtkit.documents.pieces import Piece, trimmed
 from mtkit.markup.xml_tokens import Token, ends_of, escape, unescape
 from mtkit.text.inline_tags import ENTITY
 from mtkit.text.placeholders import PLACEHOLDER
+from mtkit.text.words import has_letters
 
 _AROUND = frozenset(["g", "pc", "mrk"])  # elements whose content is text
 _OPENING = {"bpt": "", "bx": "", "sc": "2", "sm": "2m"}  # elements that open a pair, and which kind of pair
@@ -64,7 +65,7 @@ def _with_elements(text: str, tokens: Sequence[Token]) -> SourceText | None:
     has_entities = any(map(ENTITY.search, texts))
     parts = [piece.code or _parse(text[piece.start : piece.end], has_entities) for piece in inner]
     inline = inline_of(parts, text[start:end])
-    if not any(map(str.isalpha, PLACEHOLDER.sub("", inline.text))):
+    if not has_letters(PLACEHOLDER.sub("", inline.text)):
         return None
     before, after = text[tokens[0].start : start], text[end : tokens[-1].end]
     return SourceText(

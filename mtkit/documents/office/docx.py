@@ -15,6 +15,7 @@ from mtkit.documents.skeleton import Reading, Skeleton
 from mtkit.markup import xml_tokens
 from mtkit.markup.xml_tree import Frame, Xml
 from mtkit.text.placeholders import PROSE
+from mtkit.text.words import has_letters
 
 _RUN = Names("w:r", "w:rPr", "w:t")
 _IGNORED_FORMAT = re.compile(
@@ -230,7 +231,7 @@ class _Story:
                 owner = _CODE, ""
             if owner is None and not is_mark and (name == "w:t" or name in _CHARACTERS):
                 text = self._text(index)
-                if any(map(str.isalpha, text)) or not _RAISED.search(format):
+                if has_letters(text) or not _RAISED.search(format):
                     yield Item(start, end, "text", text, format), None
                     continue
             raw = Raw(format, self._skeleton.raw(token.start, xml.end(index)))

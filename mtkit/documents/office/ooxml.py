@@ -14,6 +14,7 @@ from mtkit.documents.skeleton import Reading, Skeleton
 from mtkit.errors import DataError
 from mtkit.markup import xml_tokens
 from mtkit.markup.xml_tree import Frame, Xml
+from mtkit.text.words import has_letters
 
 _OPEN, _STRICT = "http://schemas.openxmlformats.org/", "http://purl.oclc.org/ooxml/"
 PREFIXES: Mapping[str, str] = {
@@ -227,7 +228,7 @@ def _items(xml: Xml, skeleton: Skeleton, paragraph: int, formats: Formats) -> It
                 if xml.names[child] == "a:t" and xml.tokens[child].kind == "open"
             )
             format = formats.of(index)
-            if any(map(str.isalpha, text)) or not _RAISED.search(format):
+            if has_letters(text) or not _RAISED.search(format):
                 yield Item(token.start, end, "text", text, format)
             else:
                 markup = tuple(

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 from mtkit.documents.inline import Code, Inline, Kind, Part, inline_of
 from mtkit.documents.pieces import Piece, trimmed
 from mtkit.documents.skeleton import Skeleton
+from mtkit.text.words import has_letters
 
 _CODE_STYLE = re.compile(
     "(?:html|inline|program|source)?code(?:char)?|verbatim(?:char)?|programlisting|html(?:sample|keyboard|preformatted)"
@@ -65,7 +66,7 @@ def add_paragraph(skeleton: Skeleton, items: Sequence[Item], style: RunStyle, pl
     """Add a segment from the first item with text to the last one."""
     kept = [item for item in _uncrossed(items) if item.kind != "text" or item.text]
     first, end = _trim(kept)
-    if not any(item.kind == "text" and any(map(str.isalpha, item.text)) for item in kept[first:end]):
+    if not any(item.kind == "text" and has_letters(item.text) for item in kept[first:end]):
         return
     start, stop = kept[first].start, max(item.end for item in kept[first:end])
     before = [item for item in kept[:first] if item.start >= start]  # in the same runs
@@ -255,5 +256,5 @@ class _Writer:
 
 def add_text(skeleton: Skeleton, start: int, end: int, text: str, place: str, write: Callable[[str], str]) -> None:
     """Add plain text as a segment, if it has letters."""
-    if any(map(str.isalpha, text)):
+    if has_letters(text):
         skeleton.add(start, end, Inline(skeleton.raw(start, end), text, ()), place, write)

@@ -15,6 +15,7 @@ from mtkit.documents.places import line_of
 from mtkit.documents.reading import Options, parsed_part
 from mtkit.documents.skeleton import Reading, Segment, hold_out, without_held_out
 from mtkit.text.placeholders import PROSE
+from mtkit.text.words import has_letters
 
 _INLINE = frozenset(
     (
@@ -161,7 +162,7 @@ def attributes(tags: Sequence[FoundTag]) -> Iterator[tuple[int, int]]:
         for attribute in _ATTRIBUTE.finditer(tag["rest"]):
             if attribute["name"].lower() in names:
                 kind = next(kind for kind in ("double", "single", "bare") if attribute[kind] is not None)
-                if any(map(str.isalpha, html.unescape(attribute[kind]))):
+                if has_letters(html.unescape(attribute[kind])):
                     offset = tag.start("rest")
                     yield offset + attribute.start(kind), offset + attribute.end(kind)
 

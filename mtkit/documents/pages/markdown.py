@@ -27,6 +27,7 @@ from mtkit.documents.reading import Options, parsed_part
 from mtkit.documents.skeleton import Edit, Filled, Put, Reading, Segment, hold_out
 from mtkit.errors import DataError
 from mtkit.text.placeholders import PROSE
+from mtkit.text.words import has_letters
 
 _WRAPPED = 40  # characters: a paragraph with a longer line is wrapped again
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
@@ -75,7 +76,7 @@ def _values(
     """Yield the texts inside codes: descriptions of images, titles, attributes of tags."""
     source = block.source
     for start, end, inline, write in _values_in(block, marks, found):
-        if any(map(str.isalpha, inline.text)):
+        if has_letters(inline.text):
             first, last = source.interval(start, end)
             raw = Inline(text[first:last], inline.text, inline.spans)
             yield (first, last), Segment.at(first, last, raw, place(first), write=_for(block, write))
@@ -156,7 +157,7 @@ def _segments(text: str, block: Block, marks: Sequence[Mark], found: Blocks, pla
     elif block.kind != "definition":
         pieces = _with_labels(list(pieces_of(source.text, marks)), marks, source.text)
         parts = list(_parts(source.text, pieces, marks))
-        if any(isinstance(part, str) and any(map(str.isalpha, part)) for part in parts):
+        if any(isinstance(part, str) and has_letters(part) for part in parts):
             start, end = source.interval(pieces[0].start, pieces[-1].end)
             inline = inline_of((part if isinstance(part, str) else stand_in(part) for part in parts), text[start:end])
             where = _surroundings(text, block, found, marks, (pieces[0].start, pieces[-1].end))

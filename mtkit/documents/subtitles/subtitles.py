@@ -17,6 +17,7 @@ from mtkit.documents.subtitles.shares import MOST_PER_SECOND, Word, lines, share
 from mtkit.text.characters import n_columns
 from mtkit.text.lines import NEWLINE
 from mtkit.text.placeholders import PROSE
+from mtkit.text.words import has_letters
 
 _CODE = re.compile(rf"{TAG.pattern}|[♪♫♬♩]+|(?:^|(?<=\s))#(?=\s|$)", re.MULTILINE)
 _BRACKETED = re.compile(r"[\[(（【][ \t]*([^\[\]()（）【】]*\w[^\[\]()（）【】]*?)[ \t]*[\])）】]")
@@ -158,7 +159,7 @@ def _segment(boxes: Sequence[_Box], style: _Style, place: Callable[[int], str]) 
     parts: list[Part] = []
     for box in boxes:
         parts += [" ", *box.parts] if parts else box.parts
-    if not any(isinstance(part, str) and any(map(str.isalpha, part)) for part in parts):
+    if not any(isinstance(part, str) and has_letters(part) for part in parts):
         return None
     return Segment(inline_of(parts), place(boxes[0].interval[0]), put=_put(boxes, style, parts), write=style.write)
 

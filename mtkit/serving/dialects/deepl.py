@@ -47,6 +47,7 @@ from mtkit.serving.documents import DocumentJob
 from mtkit.serving.models import ServedModels
 from mtkit.serving.refusals import BadRequest, Busy, NotFound, TooLarge
 from mtkit.serving.texts import Format, Reader, TermLine, TranslatedText
+from mtkit.text.words import has_letters
 
 _UNKNOWN = "UND"  # ISO 639-2: undetermined
 _NEWLINES = re.compile(r"\s*[\r\n]\s*")
@@ -201,7 +202,7 @@ class _Dialect:
         if language is not None:
             return self._backend.service.models.code(language)
         detected = self._backend.detector.detect(text).language
-        if detected is None and any(map(str.isalpha, text)):
+        if detected is None and has_letters(text):
             raise BadRequest("the language of the text is not clear: say source_lang")
         return detected
 

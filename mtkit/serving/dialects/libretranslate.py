@@ -40,6 +40,7 @@ from mtkit.serving.dialects.values import (
 from mtkit.serving.refusals import BadRequest, Forbidden, NotFound, TooLarge, Unready
 from mtkit.serving.texts import TermLine, TranslatedText
 from mtkit.text.lines import NEWLINE
+from mtkit.text.words import has_letters
 
 _AUTO = "auto"
 _ALIASES = {"zh": "zh-hans", "zt": "zh-hant", "pb": "pt-br"}  # codes of their models
@@ -339,7 +340,7 @@ class _Dialect:
         detected = []
         for text in texts:
             detection = self._backend.detector.detect(text)
-            if detection.language is None and any(map(str.isalpha, text)):
+            if detection.language is None and has_letters(text):
                 raise BadRequest("the language of the text is not clear: say source instead of auto")
             sources.append(detection.language)
             detected.append(_candidates(detection)[0])
