@@ -24,8 +24,8 @@ from mtkit.errors import DataError, UsageError
 from mtkit.pair_files import lines as text_lines
 
 if TYPE_CHECKING:
-    from mtkit.cli.judging.score_file import Form
     from mtkit.scoring import scoring
+    from mtkit.scoring.score_file import Form
 
 SrcOption = Annotated[
     Path | None,
@@ -86,13 +86,13 @@ def score(
     log.info(f"model: {folder}")
     decode = bundle.read_bundle(folder, overrides or []).config.decode
 
-    from mtkit.cli.judging.score_file import Form, LoadScorer, score_files
+    from mtkit.scoring.score_file import Form, LoadScorer, score_files
 
     form = Form(as_json, tokens, alignments)
     load, limit = LoadScorer(folder, overrides or [], device, decode.threads), decode.max_src_tokens
     if is_job:
         assert src is not None and tgt is not None and output_path is not None
-        totals = score_files(src, tgt, output_path, load, form, where, restart=restart)
+        totals = score_files(src, tgt, output_path, load, form, where.executor_for(decode.workers), restart=restart)
     else:
         totals = _score_stream(src, tgt, output_path, load(), form, limit)
     totals.report(limit)
@@ -110,8 +110,8 @@ def _score_stream(
     src: Path | None, tgt: Path | None, output_path: Path | None, scorer: scoring.Scorer, form: Form, limit: int
 ) -> scoring.ScoreTotals:
     """Write each pair's line as soon as it is scored."""
-    from mtkit.cli.judging.score_file import score_window
     from mtkit.scoring import scoring
+    from mtkit.scoring.score_file import score_window
 
     totals = scoring.ScoreTotals()
     n_lines = text_lines.count_lines(src) if src is not None and src.is_file() else None  # a pipe can be read only once
@@ -127,8 +127,8 @@ def _score_stream(
 
 def _windows(src: Path | None, tgt: Path | None) -> Iterator[list[tuple[str, str]]]:
     """Yield the pairs in windows; from standard input, as many as have arrived."""
-    from mtkit.cli.judging.score_file import WINDOW_PAIRS
     from mtkit.data import corpus
+    from mtkit.scoring.score_file import WINDOW_PAIRS
 
     if src is not None and tgt is not None:
         pairs = corpus.read_pairs([CorpusFiles(src=src, tgt=tgt)])

@@ -80,7 +80,7 @@ def test_files_compressed_or_not_and_a_stream_give_the_same(run):
 
 def test_a_job_resumes_and_reports_on_all_its_pairs(run, monkeypatch):
     files = write_files()
-    monkeypatch.setattr("mtkit.cli.judging.score_file.WINDOW_PAIRS", 2)
+    monkeypatch.setattr("mtkit.scoring.score_file.WINDOW_PAIRS", 2)
     whole = run(*files, "--output", "whole")
     assert whole.exit_code == 0
     with monkeypatch.context() as patch:

@@ -1,4 +1,4 @@
-"""Score the pairs of two files into a file as a job, which resumes, and which processes and machines share."""
+"""Score the pairs of two files into a file as a job, which resumes, and which processes share."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from mtkit import bundle, runtime
-from mtkit.cli.sharing import Where
 from mtkit.config.data import CorpusFiles
 from mtkit.cores import usable_cores
 from mtkit.jobs import line_job
+from mtkit.jobs.executors import Executor
 from mtkit.scoring import alignment, alignment_lexicon, scoring
 from mtkit.translation import loading
 from mtkit.translation import pair_text as pair_texts
@@ -85,12 +85,11 @@ def score_window(
 
 
 def score_files(
-    src: Path, tgt: Path, output: Path, load: LoadScorer, form: Form, where: Where, *, restart: bool
+    src: Path, tgt: Path, output: Path, load: LoadScorer, form: Form, executor: Executor, *, restart: bool
 ) -> scoring.ScoreTotals:
     """Score the pairs; return their totals."""
     files = bundle.read_bundle(load.folder, load.overrides)
     decode = files.config.decode
-    executor = where.executor_for(decode.workers)
     device = loading.shared_device(load.device, executor)
     if not executor.makes_here:
         load = replace(load, device=device, threads=executor.threads(load.threads or usable_cores()))
