@@ -22,9 +22,9 @@ ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "
 
 
 class Executor(Protocol):
-    """Makes shards somewhere; to be used in a with block, which ends what it has started."""
+    """Makes shards. Use it in a with block, which ends the processes that it has started."""
 
-    makes_here: bool  # in this process only, so what makes shards need not be picklable
+    makes_here: bool  # whether it makes all shards in this process, so that tasks need not be picklable
 
     def __enter__(self) -> object: ...
 
@@ -67,7 +67,7 @@ class InProcess:
 
 
 def on_this_machine(n_workers: int) -> Executor:
-    """Return what makes shards with so many workers: this process if it is one, else processes."""
+    """Return an executor with this many workers: for one, this process; for more, processes of this machine."""
     return InProcess() if n_workers == 1 else Processes(n_workers)
 
 
@@ -142,7 +142,7 @@ class Processes:
         worker.make = make
 
     def _lose(self, worker: _Worker, shard: str, n_deaths: int, ended: ProcessEnded) -> None:
-        """Forget a dead worker. Raises MtkitError if its shard has now ended MAX_DEATHS of them."""
+        """Forget a dead worker. Raises MtkitError if MAX_DEATHS workers have died while they made this shard."""
         self._workers.remove(worker)
         end_all([worker.process])
         hint = "; memory may have run out: use fewer --workers" if ended.may_lack_memory else ""

@@ -1,4 +1,4 @@
-"""What the result of a job depends on: settings, input files and mtkit's version; noted in its work folder."""
+"""What the result of a job depends on: settings, input files and mtkit's version, as its work folder records them."""
 
 import hashlib
 import json
@@ -40,8 +40,8 @@ def check_identity(work: Path, inputs: Sequence[Path], settings: Mapping[str, An
         raise MtkitError(f"{work / JOB_FILE}: cannot be read; {restart_hint}") from None
     if changes := [f"{name} was {_short(old)}, now {_short(new)}" for name, old, new in differences(identity, now)]:
         raise MtkitError(
-            f"{work}: holds an interrupted job that differs: {'; '.join(changes)}; continue it as it was begun, or "
-            f"{restart_hint}"
+            f"{work}: holds an interrupted job that differs: {'; '.join(changes)}; run the original command to "
+            f"continue it, or {restart_hint}"
         )
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 

@@ -1,4 +1,4 @@
-"""Let the signals that end a process run its clean-up first, and keep Ctrl-C away from processes it starts."""
+"""Run the clean-up of a process before a signal ends it, and keep Ctrl-C away from the processes that it starts."""
 
 import signal
 import threading
@@ -30,7 +30,7 @@ def termination_as_interrupt() -> Iterator[None]:
 
 @contextmanager
 def interrupt_held_back() -> Iterator[None]:
-    """Hold Ctrl-C back until the block is over; processes started within never get it."""
+    """Hold Ctrl-C back until the block is over; processes that start in the block never receive it."""
     if not hasattr(signal, "pthread_sigmask"):  # on Windows
         yield
         return

@@ -1,7 +1,7 @@
-"""A job over lines: windows of lines in, as many output lines out, in input order, whatever process made them.
+"""A job over lines: windows of lines in, as many output lines out, in the order of the input.
 
-The job knows nothing of what the lines are: its caller passes a function that loads the work, such as a model, in
-whichever process. The bytes of the output depend on neither the number of processes nor on interruptions.
+The job does not know what the lines are: its caller passes a function that loads the work, such as a model, in each
+process. The bytes of the output do not depend on the number of processes or on interruptions.
 """
 
 import itertools
@@ -48,7 +48,7 @@ class Text:
 
 @dataclass(frozen=True)
 class LineJobResult:
-    """What a finished job did, whoever did it."""
+    """What a finished job did, in all its processes and starts."""
 
     n_lines: int
     notes: Sequence[Note]  # of the windows, in order
@@ -64,7 +64,7 @@ Finish = Callable[[Iterator[str], LineJobResult], None]
 
 
 def can_be_a_job(input_path: Path, output_path: Path) -> bool:
-    """Return whether a job can go between these: neither is a pipe, a terminal or the like."""
+    """Return whether a job can read and write these: regular files, not pipes or terminals."""
     return input_path.is_file() and (output_path.is_file() or not output_path.exists())
 
 
@@ -135,7 +135,7 @@ def run_line_job(
 
 @dataclass(frozen=True)
 class _Cut:
-    """Copies the lines, and notes where windows begin, so that no shard reads what comes before it."""
+    """Copies the lines and records where windows begin, so that each shard reads only its own lines."""
 
     read: Callable[[], Iterable[str]]
     window_lines: int
@@ -159,7 +159,7 @@ class _Windows:
     window_lines: int
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what each process reads itself: of a long text, megabytes."""
+        """Leave out the index, which takes megabytes for a long text; each process reads it from the folder."""
         return {"folder": self.folder, "window_lines": self.window_lines}
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Make shards on a Ray cluster, or on a Ray of this machine only."""
+"""Make shards on a Ray cluster, or with a Ray that runs on this machine only."""
 
 import os
 import socket
@@ -17,7 +17,7 @@ _POLL_S = 5.0  # how often to look whether machines have joined
 
 
 class OnRay:
-    """Makes shards as tasks of Ray, on all machines that the cluster has at the time.
+    """Makes shards as tasks of Ray, on all machines that are in the cluster at the moment.
 
     A task that keeps something, such as a model, from one shard to the next (`keeps_state` is True) runs in actors.
     """
@@ -89,7 +89,7 @@ class OnRay:
         return 1
 
     def _check(self, reference: Any, shard: str) -> None:
-        """Raise what making a shard has raised."""
+        """Raise the error of a shard that failed."""
         errors = self._ray.exceptions
         try:
             self._ray.get(reference)
@@ -171,7 +171,7 @@ def _go_to(folder: Path) -> None:
 
 
 class _ShardMaker:
-    """What an actor is: a task that stays in its process."""
+    """An actor: makes shards in one process, which keeps the task's state."""
 
     def __init__(self, make: MakeShard, folder: Path) -> None:
         _go_to(folder)

@@ -1,4 +1,4 @@
-"""A shard in, its folder out: the files that one call of a pure function wrote, and a done file with their checksums.
+"""Make a shard: a folder with the files that one call of a pure function wrote, and a done file with their checksums.
 
 A shard's folder appears whole under its final name or not at all, so any number of processes may make the same shard.
 """
@@ -32,12 +32,12 @@ class Done:
 
 
 def shard_folder(stage_folder: Path, index: int) -> Path:
-    """Return where a shard of the stage lies, or will lie."""
+    """Return the folder of a shard of the stage, which may not exist yet."""
     return stage_folder / f"{index:06d}"
 
 
 def finished_shards(stage_folder: Path) -> set[int]:
-    """Return the numbers of the shards that are made; they may have been damaged since."""
+    """Return the numbers of the finished shards; some may be damaged."""
     with os.scandir(stage_folder) as entries:
         return {int(entry.name) for entry in entries if entry.name.isdigit()}
 
@@ -46,7 +46,7 @@ def read_done(folder: Path) -> Done:
     """Return what the done file of a shard says. Raises ValueError if it is damaged."""
     values = parse_json((folder / _DONE_FILE).read_bytes())
     if not isinstance(values, dict) or {*values} != {"files", "counts"}:
-        raise ValueError(f"{folder / _DONE_FILE}: not what a shard is finished with")
+        raise ValueError(f"{folder / _DONE_FILE}: not the done file of a shard")
     return Done(**values)
 
 
@@ -61,7 +61,7 @@ def verified(folder: Path) -> Done | None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a shard, or a work folder; others see it vanish at once."""
+    """Remove a shard or a work folder at once, by renaming it first."""
     aside = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}{TEMPORARY}")
     with suppress(FileNotFoundError):
         folder.rename(aside)
