@@ -1,4 +1,4 @@
-"""The command line. Each command has a file of its own, which parses, calls the library and prints."""
+"""The command line. Each command is one file, which parses the options, calls the library and prints."""
 
 import errno
 import io

@@ -130,7 +130,7 @@ class RootGroup(CommandGroup):
                 short_help="See inside a model: steps, attention, embeddings, errors.",
             ),
             CommandGroup(DATA, name="data", help="Make a corpus to train on from the text that you have."),
-            CommandGroup(KEYS, name="keys", help="Say who may use a service: the API keys of `mtkit serve`."),
+            CommandGroup(KEYS, name="keys", help="Manage the API keys of `mtkit serve`."),
             CommandGroup(
                 CORRECTIONS,
                 name="corrections",

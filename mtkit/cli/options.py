@@ -84,7 +84,7 @@ BeamSizeOption = Annotated[
 
 def _named_input(path: Path | None) -> Path | None:
     if str(path) == "-":
-        raise UsageError("--input -: this names no file; without --input the command reads standard input")
+        raise UsageError("--input -: this is not a file name; leave out --input to read standard input")
     return path
 
 
@@ -137,7 +137,8 @@ def file_named(*suffixes: str) -> Callable[[typer.CallbackParam, Path | None], P
             return None
         if str(output) == "-":
             raise UsageError(
-                f"{option} -: this names no file; a command that can write to standard output does so without {option}"
+                f"{option} -: this is not a file name; a command that can write to standard output does so "
+                f"without {option}"
             )
         if suffixes and output.suffix.lower() not in suffixes:
             raise UsageError(f"{option} {output}: the name must end in {' or '.join(suffixes)}")
@@ -176,7 +177,7 @@ OutputOption = Annotated[
 def check_other_folder(out: Path) -> None:
     """Raise UsageError if this is "-", or the current folder, which writing would replace."""
     if str(out) == "-":
-        raise UsageError("--out -: this names no folder; the command writes a folder of files")
+        raise UsageError("--out -: this is not a folder; the command writes a folder of files")
     if out.resolve() == Path.cwd().resolve():
         raise UsageError(f"--out {out}: this is the current folder; give a new one, such as {out}/model")
 

@@ -116,5 +116,5 @@ def test_a_wrong_or_missing_value_is_explained_in_plain_words(args, facts):
 def test_a_dash_is_no_file_name(args):
     result = run(*args)
     assert result.exit_code == 2
-    assert " -: this names no f" in result.stderr
+    assert " -: this is not a f" in result.stderr
     assert not Path("-").exists()

@@ -153,7 +153,7 @@ def evaluate(
     A classifier (task: classify) is scored on labelled text: accuracy, precision, recall, F1 and AUC of each label, how
     far its probabilities can be trusted, and what it takes for what.
 
-    With --split dev, each of several dev sets has scores of its own.
+    With --split dev, the command scores each of several dev sets separately.
     """
     from mtkit.evaluation.metrics.significance import Chance
     from mtkit.evaluation.task import Measures, TextOptions

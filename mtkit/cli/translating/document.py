@@ -77,7 +77,7 @@ def _check_paths(source: Path, target: Path | None, report_path: Path | None) ->
         raise UsageError("--document needs --output: a file to write the translated document to")
     for other in filter(None, (target, report_path)):
         if other.exists() and source.exists() and other.samefile(source):
-            raise UsageError(f"{other} is the document itself: give another name; the document stays as it is")
+            raise UsageError(f"{other} is the document itself, which mtkit does not change; give another name")
     if report_path is not None:
         if report_path.resolve() == target.resolve():
             raise UsageError(f"{target}: given as --output and as --report")

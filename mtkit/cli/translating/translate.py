@@ -110,7 +110,10 @@ DocumentOption = Annotated[
 FormatOption = Annotated[
     str | None,
     typer.Option(
-        "--format", metavar="FORMAT", rich_help_panel=DOCUMENT, help="Of the document. Default: by its name's ending."
+        "--format",
+        metavar="FORMAT",
+        rich_help_panel=DOCUMENT,
+        help="Format of the document. Default: chosen by its file extension.",
     ),
 ]
 ColumnsOption = Annotated[
