@@ -20,8 +20,7 @@ from mtkit.console import progress_bar
 from mtkit.corpora.cleaning.clean import judge
 from mtkit.corpora.cleaning.near_duplicates import MOST_PAIRS, Indices, Sketches, find_repeats_among, sketch
 from mtkit.corpora.cleaning.repair import repair
-from mtkit.corpora.distinct import DistinctCount, Hashes, hashes_of
-from mtkit.corpora.even_sample import EvenSample, Share, sampled_share
+from mtkit.corpora.streams import DistinctCount, EvenSample, Hashes, Share, hashes_of, sampled_share
 from mtkit.data.corpus import evenly_spaced
 from mtkit.data.overlap import LIKENESSES, find_overlaps
 from mtkit.languages import SIDES, WITHOUT_SPACES, primary_code

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from mtkit.corpora.even_sample import Share
 from mtkit.corpora.report import CorpusReport, Finding, SideFacts
+from mtkit.corpora.streams import Share
 from mtkit.pages.charts import Bars, Series, bar_chart, line_chart
 from mtkit.pages.page import thousands, write_page
 

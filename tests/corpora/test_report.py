@@ -8,10 +8,9 @@ from browsing import check_page
 from fuzz.test_pages import HOSTILE, assert_harmless
 
 from mtkit.corpora import report as reporting
-from mtkit.corpora.distinct import DistinctCount, hashes_of
-from mtkit.corpora.even_sample import EvenSample, sampled_share
 from mtkit.corpora.report import report_corpus
 from mtkit.corpora.report_words import as_json, is_unusual, text_table, write_report_page
+from mtkit.corpora.streams import DistinctCount, EvenSample, hashes_of, sampled_share
 from mtkit.evaluation.metrics.classification import wilson_interval
 from mtkit.pair_files.pairs import Pair
 

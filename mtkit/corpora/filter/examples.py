@@ -10,9 +10,9 @@ from mtkit.config.cleaning import CleanConfig
 from mtkit.config.data import CorpusFiles
 from mtkit.console import counted, progress_bar
 from mtkit.corpora.cleaning.clean import judge
-from mtkit.corpora.even_sample import EvenSample
 from mtkit.corpora.filter.negatives import Mistakes, Texts
 from mtkit.corpora.filter.pair_judge import GOOD
+from mtkit.corpora.streams import EvenSample
 from mtkit.data.corpus import count_pairs, read_pairs
 from mtkit.errors import DataError
 from mtkit.files import atomic_folder
