@@ -12,8 +12,6 @@ if TYPE_CHECKING:  # torch takes a second to load; a command reports a wrong con
     import torch
 
     from mtkit.config.training import TrainConfig
-    from mtkit.distributed.weights import BatchLoss, Weights
-    from mtkit.model.network import Network
 
 _T = TypeVar("_T")
 
@@ -77,14 +75,9 @@ class Communicator:
         """Return the text of the first process where is_mine is true; without any, that of process 0."""
         return text
 
-    def weights_of(self, model: "Network", loss: "BatchLoss", cfg: "TrainConfig") -> "Weights":
-        """Return the model's weights, spread over the processes, and the loss of a batch by them: loss(model, ...).
-
-        Call it before you give the model's parameters to an optimizer.
-        """
-        from mtkit.distributed.weights import Weights
-
-        return Weights(model, loss)
+    def loss_explained(self) -> AbstractContextManager[None]:
+        """Turn the error of a broken connection in this block into one that names the process that died."""
+        return nullcontext()
 
 
 ALONE = Communicator()

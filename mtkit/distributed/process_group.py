@@ -17,9 +17,7 @@ from torch.distributed.rendezvous import rendezvous
 from mtkit.config.training import TrainConfig
 from mtkit.cores import usable_cores
 from mtkit.distributed.communicator import Communicator
-from mtkit.distributed.weights import BatchLoss, CopiedWeights, Weights, must_shard
 from mtkit.errors import ConfigError, MtkitError, TrainingError
-from mtkit.model.network import Network
 
 _T = TypeVar("_T")
 _NO_LIMIT = timedelta(days=365)  # process 0 may work for hours while the others wait
@@ -123,14 +121,6 @@ class ProcessGroup(Communicator):
         chosen: str = next((text for is_so, text in texts if is_so), texts[0][1])
         return chosen
 
-    def weights_of(self, model: Network, loss: BatchLoss, cfg: TrainConfig) -> Weights:
-        """Use DDP, or FSDP2 if the model is larger than train.shard_above_gib."""
-        if not must_shard(model, cfg):
-            return CopiedWeights(model, loss, self)
-        from mtkit.distributed.sharding import ShardedWeights  # loads FSDP2, which takes a second
-
-        return ShardedWeights(model, loss, self, cfg)
-
     def report_here(self) -> bool:
         """Whether this process is the first with an error to report; the others stay silent."""
         try:
@@ -152,7 +142,7 @@ class ProcessGroup(Communicator):
 
     @contextmanager
     def loss_explained(self) -> Iterator[None]:
-        """Turn the error of a broken connection in this block into one that names the process that died."""
+        """torchrun and the store tell which process died."""
         try:
             yield
         except RuntimeError as error:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,13 +12,11 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from mtkit.config.training import TrainConfig
+from mtkit.distributed.communicator import Communicator
 from mtkit.distributed.weights import BatchLoss, LossModule, SpreadWeights, check_names
 from mtkit.errors import ConfigError
 from mtkit.model.network import Network
 from mtkit.runtime import choose_precision
-
-if TYPE_CHECKING:
-    from mtkit.distributed.process_group import ProcessGroup
 
 
 class ShardedWeights(SpreadWeights):
@@ -27,7 +25,7 @@ class ShardedWeights(SpreadWeights):
     Gathering and scattering go tensor by tensor, so that only process 0 needs memory for more than the largest matrix.
     """
 
-    def __init__(self, model: Network, loss: BatchLoss, processes: "ProcessGroup", cfg: TrainConfig) -> None:
+    def __init__(self, model: Network, loss: BatchLoss, processes: Communicator, cfg: TrainConfig) -> None:
         """Shard the weights of the model over the processes."""
         super().__init__(model, loss, processes)
         device = next(model.parameters()).device

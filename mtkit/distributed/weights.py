@@ -1,14 +1,13 @@
 """A model's weights while it trains: whole in a single process, or copied to several (DDP).
 
-`sharding` is the third way. Whichever it is, `Communicator.weights_of` returns it, and files are those of a single
-process.
+`sharding` is the third way. With each of them, files are those of a single process.
 """
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,12 +16,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 from mtkit.config.training import TrainConfig
 from mtkit.data.batching import Batch
+from mtkit.distributed.communicator import Communicator
 from mtkit.errors import CheckpointError, TrainingError
 from mtkit.model.network import Network
 from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID
-
-if TYPE_CHECKING:
-    from mtkit.distributed.process_group import ProcessGroup
 
 BatchLoss = Callable[..., tuple[Tensor, Tensor]]  # the summed loss, with a gradient, and the unsmoothed one
 Part = tuple[Batch, tuple[int, ...]]  # a batch, and the numbers that seed its dropout
@@ -85,7 +82,7 @@ class Weights:
 class SpreadWeights(Weights):
     """The weights of a model that several processes train."""
 
-    def __init__(self, model: Network, loss: BatchLoss, processes: "ProcessGroup") -> None:
+    def __init__(self, model: Network, loss: BatchLoss, processes: Communicator) -> None:
         super().__init__(model, loss)
         self.processes = processes
 
@@ -108,7 +105,7 @@ class SpreadWeights(Weights):
 class CopiedWeights(SpreadWeights):
     """Every process holds all weights (DDP)."""
 
-    def __init__(self, model: Network, loss: BatchLoss, processes: "ProcessGroup") -> None:
+    def __init__(self, model: Network, loss: BatchLoss, processes: Communicator) -> None:
         super().__init__(model, loss, processes)
         self.loss = self._module = DistributedDataParallel(LossModule(model, loss), gradient_as_bucket_view=True)
         # The buffers are position tables that each process grows to its own longest sentence. DDP would broadcast those

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from mtkit.config.training import TrainConfig
 from mtkit.data.batching import Batch
 from mtkit.distributed.communicator import ALONE, Communicator
+from mtkit.distributed.weights import CopiedWeights, Weights, must_shard
 from mtkit.errors import TrainingError
 from mtkit.model.network import Network
 from mtkit.model.ops import seeded_dropout
@@ -48,7 +49,7 @@ class Updater:
         self.processes = processes
         if cfg.compile:
             compile_layers(model)
-        self.weights = processes.weights_of(model, batch_loss, cfg)
+        self.weights = weights_in_training(model, processes, cfg)
         self.batch_loss = self.weights.loss
         self.cfg = cfg
         self.seed = seed
@@ -208,6 +209,20 @@ class _Passes:
     def not_finite(self) -> list[Batch]:
         """Return the parts whose loss is not finite."""
         return [part for (part, _), sums in zip(self.parts, self.sums, strict=True) if not bool(sums.isfinite().all())]
+
+
+def weights_in_training(model: Network, processes: Communicator, cfg: TrainConfig) -> Weights:
+    """Return the model's weights: whole, copied to all processes (DDP), or sharded above train.shard_above_gib.
+
+    Call it before you give the model's parameters to an optimizer.
+    """
+    if processes.size == 1:
+        return Weights(model, batch_loss)
+    if not must_shard(model, cfg):
+        return CopiedWeights(model, batch_loss, processes)
+    from mtkit.distributed.sharding import ShardedWeights  # loads FSDP2, which takes a second
+
+    return ShardedWeights(model, batch_loss, processes, cfg)
 
 
 class MovingAverage:
