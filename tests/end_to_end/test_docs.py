@@ -262,7 +262,7 @@ def run_line(line: str, place: str) -> None:
 
 def goes_on(words: Sequence[str]) -> bool:
     """Whether a command's config begins with a model, whose sizes it takes."""
-    return "--config" in words and "init_from:" in Path(words[words.index("--config") + 1]).read_text("utf-8")
+    return any("init_from:" in Path(word).read_text("utf-8") for word in words if word.endswith(".yaml"))
 
 
 def mtkit(words: Sequence[str], place: str = "") -> None:
