@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from stat import S_ISREG
 
 from mtkit.errors import UsageError
 from mtkit.pair_files import compression
@@ -22,6 +23,14 @@ def line_writer(path: Path | None) -> Iterator[Callable[[str], None]]:
         return
     with compression.open_output(path) as file:
         yield lambda line: print(line, file=file)
+
+
+def stdin_is_file() -> bool:
+    """Return whether standard input is a regular file (`< lines.txt`), not a pipe, a terminal or closed."""
+    try:
+        return sys.stdin is not None and S_ISREG(os.fstat(sys.stdin.fileno()).st_mode)
+    except OSError:  # an object in memory, which has no file descriptor
+        return False
 
 
 def arriving_windows(max_lines: int) -> Iterator[list[str]]:

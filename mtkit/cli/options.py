@@ -210,7 +210,7 @@ EngineOption = Annotated[
     Engine | None,
     typer.Option(
         rich_help_panel=MODEL,
-        help="auto uses the fastest engine of equal quality; for sentences as arguments, the one that starts soonest. "
-        "Default: from the model's config.",
+        help="auto uses the fastest engine of equal quality; for sentences as arguments and for a pipe, the one that "
+        "starts soonest. Default: from the model's config.",
     ),
 ]

@@ -90,8 +90,8 @@ class DecodeConfig(Section):
     )
     engine: Literal["auto", "native", "ctranslate2"] = Field(
         "auto",
-        description="auto: the fastest engine of equal quality; for sentences on the command line the one that starts "
-        "soonest, CTranslate2, if the bundle holds its model and it supports all options",
+        description="auto: the fastest engine of equal quality; for sentences on the command line, and lines from a "
+        "pipe, the one that starts soonest, CTranslate2, if the bundle holds its model and it supports all options",
     )
     precision: Literal["auto", "fp32", "bf16", "int8"] = Field(
         "auto",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.bundle import BundleFiles, add_to_bundle, load_model, read_bundle
+from mtkit.bundle import BundleFiles, add_to_bundle, read_bundle
 from mtkit.engines import choose
 from mtkit.engines.choose import choose_engine
 from mtkit.engines.ctranslate2 import CTranslate2Engine
@@ -16,19 +16,6 @@ from mtkit.errors import BundleError
 from mtkit.model import ops
 
 EQUAL, WORSE = {"fp32": 30.0, "int8": 29.91}, {"fp32": 30.0, "int8": 29.89}
-
-
-@pytest.fixture(scope="module")
-def exported(shared_bundle, tmp_path_factory) -> Path:
-    """A bundle with its CTranslate2 model."""
-    pytest.importorskip("ctranslate2")
-    from mtkit.interop.ctranslate2 import write_model
-
-    folder = Path(shutil.copytree(shared_bundle, tmp_path_factory.mktemp("exported") / "model"))
-    files = read_bundle(folder)
-    pieces = files.src_tokenizer.pieces(range(files.src_tokenizer.vocab_size))
-    add_to_bundle(folder, "ctranslate2", lambda out: write_model(load_model(files), pieces, pieces, out, "float32"))
-    return folder
 
 
 @pytest.fixture
@@ -71,52 +58,52 @@ def int8_everywhere(monkeypatch):
     monkeypatch.setattr(ops, "decoder", lambda model, precision: None)
 
 
-def test_a_model_that_int8_makes_worse_is_decoded_in_fp32(exported, tmp_path, loops):
-    assert chosen(with_scores(exported, tmp_path, EQUAL, WORSE)) == "native fp32"
+def test_a_model_that_int8_makes_worse_is_decoded_in_fp32(exported_bundle, tmp_path, loops):
+    assert chosen(with_scores(exported_bundle, tmp_path, EQUAL, WORSE)) == "native fp32"
 
 
-def test_a_model_that_keeps_its_bleu_is_decoded_in_int8(exported, tmp_path, loops):
-    files = with_scores(exported, tmp_path, EQUAL, {"fp32": 20.0, "int8": 20.3})
+def test_a_model_that_keeps_its_bleu_is_decoded_in_int8(exported_bundle, tmp_path, loops):
+    files = with_scores(exported_bundle, tmp_path, EQUAL, {"fp32": 20.0, "int8": 20.3})
     assert chosen(files) == "native int8"
     assert chosen(files, starts_soon=True) == "ctranslate2"
     loops("fp32")
     assert chosen(files) == "native fp32"
 
 
-def test_without_scores_nothing_but_fp32_is_exact_enough(exported, tmp_path, loops):
-    files = with_scores(exported, tmp_path)
+def test_without_scores_nothing_but_fp32_is_exact_enough(exported_bundle, tmp_path, loops):
+    files = with_scores(exported_bundle, tmp_path)
     assert chosen(files) == "native fp32"
     assert chosen(files, precision="int8") == "native int8"
 
 
-def test_a_precision_that_the_config_names_holds(exported, tmp_path, loops):
-    files = with_scores(exported, tmp_path, EQUAL)
+def test_a_precision_that_the_config_names_holds(exported_bundle, tmp_path, loops):
+    files = with_scores(exported_bundle, tmp_path, EQUAL)
     assert chosen(files, precision="fp32") == "native fp32"
     assert chosen(files, engine="native") == "native fp32"
     assert chosen(files, engine="ctranslate2") == "ctranslate2"
 
 
-def test_without_loops_ctranslate2_is_faster(exported, shared_bundle, tmp_path, loops):
+def test_without_loops_ctranslate2_is_faster(exported_bundle, shared_bundle, tmp_path, loops):
     loops()
-    assert chosen(with_scores(exported, tmp_path, EQUAL)) == "ctranslate2"
+    assert chosen(with_scores(exported_bundle, tmp_path, EQUAL)) == "ctranslate2"
     assert chosen(read_bundle(shared_bundle)) == "native fp32"
 
 
-def test_a_quantised_export_is_faster_than_loops_in_fp32(exported, tmp_path, loops, monkeypatch):
+def test_a_quantised_export_is_faster_than_loops_in_fp32(exported_bundle, tmp_path, loops, monkeypatch):
     monkeypatch.setattr(choose, "quantization_of", lambda folder: "int8")
-    assert chosen(with_scores(exported, tmp_path)) == "ctranslate2"
-    assert chosen(with_scores(exported, tmp_path / "other", EQUAL)) == "native int8"
+    assert chosen(with_scores(exported_bundle, tmp_path)) == "ctranslate2"
+    assert chosen(with_scores(exported_bundle, tmp_path / "other", EQUAL)) == "native int8"
 
 
-def test_a_sentence_starts_soonest_in_ctranslate2_if_it_can_decode_it(exported, shared_bundle, tmp_path, loops):
-    files = read_bundle(exported)
+def test_a_sentence_starts_soonest_in_ctranslate2_if_it_can_decode_it(exported_bundle, shared_bundle, tmp_path, loops):
+    files = read_bundle(exported_bundle)
     assert chosen(files, starts_soon=True) == "ctranslate2"
     assert chosen(files, starts_soon=True, coverage_penalty=0.2) == "native fp32"
     assert chosen(read_bundle(shared_bundle), starts_soon=True) == "native fp32"
 
 
-def test_an_ensemble_was_not_measured_in_int8(exported, tmp_path, loops):
-    files = with_scores(exported, tmp_path, EQUAL)
+def test_an_ensemble_was_not_measured_in_int8(exported_bundle, tmp_path, loops):
+    files = with_scores(exported_bundle, tmp_path, EQUAL)
     assert chosen(files, files) == "native fp32"
 
 

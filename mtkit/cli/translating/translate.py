@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from mtkit.cli.lines import stdin_is_file
 from mtkit.cli.models import load_shared_translator, load_translator, model_folders, option_overrides
 from mtkit.cli.options import (
     DOCUMENT,
@@ -229,7 +230,8 @@ def translate(
         assert input_path is not None and output_path is not None
         _translate_file(input_path, output_path, load_job(), form, restart=restart, explain_unknown=explain_unknown)
     else:
-        translator = load_translator(folders, overrides=settings, device=device, starts_soon=bool(text))
+        is_file = not text and (input_path is not None or stdin_is_file())
+        translator = load_translator(folders, overrides=settings, device=device, starts_soon=not is_file)
         translate_stream(translator, text, input_path, None if live else form, output_path, explain_unknown)
 
 

@@ -188,6 +188,39 @@ def test_a_failure_leaves_the_output_file_that_was_there(run):
     assert [path.name for path in Path().iterdir()] == ["out.txt"]
 
 
+@pytest.mark.parametrize(
+    "stdin, options, engine",
+    [
+        ("pipe", [], "ctranslate2"),
+        ("file", [], "torch"),
+        ("pipe", ["--input", "lines.txt"], "torch"),
+    ],
+)
+def test_a_stream_starts_soon_without_torch_and_a_file_takes_the_faster_engine(
+    exported_bundle, expected, stdin, options, engine
+):
+    pytest.importorskip("numba")  # without compiled loops, CTranslate2 is faster for files, too
+    Path("lines.txt").write_bytes(as_bytes(LINES))
+    code = (
+        "import sys; sys.argv[0] = 'mtkit'\n"
+        "import atexit; atexit.register(lambda: print(sorted({'torch', 'ctranslate2'} & set(sys.modules))))\n"
+        "from mtkit.cli import main; main()"
+    )
+    command = [sys.executable, "-c", code, "translate", "--model", str(exported_bundle), "--quiet", *options]
+    root = str(Path(__file__).parents[3])
+    with subprocess.Popen(["cat", "lines.txt"], stdout=subprocess.PIPE) as cat, Path("lines.txt").open() as file:
+        done = subprocess.run(
+            command,
+            stdin=file if stdin == "file" else cat.stdout,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": root},
+        )
+    lines = done.stdout.splitlines()
+    assert lines[:-1] == expected, done.stderr
+    assert engine in lines[-1] and ("torch" in lines[-1]) == (engine == "torch")
+
+
 def test_a_line_comes_out_before_the_next_goes_in(shared_bundle, expected):
     """As with `tail -f`: each answer is awaited while the stream stays open. And only what is needed is imported."""
     code = (
