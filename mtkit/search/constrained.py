@@ -29,7 +29,7 @@ from mtkit.search.step import DecodeStep, SearchConfig, SearchResult, check_numb
 _LIKELY = math.log(0.1)
 _PLACEMENT_WEIGHT = 2.0
 _LEAST_NEW_WORD = math.log(0.001)
-_SHARES = 2  # of the beam that a bank's extensions would fill: other banks may have fewer than they have room for
+_SHARES = 6  # of the beam that a bank's extensions would fill: other banks may have fewer than they have room for
 _MOST_BEGUN = 64  # phrases that a hypothesis tries next, of a term with thousands of alternatives
 _UNCONSTRAINED = Constraints(Spelling([]))
 
