@@ -194,8 +194,8 @@ def test_the_work_of_a_step_grows_with_the_beam_and_not_with_the_tokens_of_the_p
 
     step, cfg = Random([None], beam_size), SearchConfig(beam_size=beam_size)
     constrained_search(step, torch.tensor([max_len]), cfg, [constraints], bos_id=BOS, eos_id=EOS)
-    # Two shares of the beam, and for each hypothesis the beginnings of all phrases and the next token of one.
-    assert max_len * beam_size <= n_calls <= max_len * beam_size * (2 + n_phrases + 1)
+    # Six shares of the beam, and for each hypothesis the beginnings of all phrases and the next token of one.
+    assert max_len * beam_size <= n_calls <= max_len * beam_size * (6 + n_phrases + 1)
 
 
 def test_even_a_narrow_beam_gets_all_phrases_in():
