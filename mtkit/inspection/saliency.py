@@ -11,7 +11,7 @@ log-probability of a sure label is almost 0 and hardly changes; its log-odds do.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +21,8 @@ from torch import Tensor
 from mtkit.engines.native import pad
 from mtkit.errors import UsageError
 from mtkit.inspection.pictures import axis_names, new_figure, save_figure
-from mtkit.inspection.sentence_pair import SentencePair, Subject, check_drawable
+from mtkit.inspection.sentence_pair import ClassifierSubject, SentencePair, Subject, Tokens, check_drawable
+from mtkit.inspection.trace import trace_classifier
 from mtkit.model.network import Network
 from mtkit.model.transformer import Transformer
 from mtkit.pages.page import write_page
@@ -30,7 +31,7 @@ from mtkit.scoring.scoring import ForcedPair
 from mtkit.tokens.special_ids import PAD_ID, UNK_ID
 
 Erasure = Literal["pad", "unk", "omit"]
-SENTENCES = 16  # sources with an erased token that are computed together
+_SENTENCES = 16  # texts with an erased token that are computed together
 _ERASED = {"pad": "hidden from all others", "unk": "replaced by <unk>", "omit": "left out"}
 
 
@@ -116,16 +117,16 @@ def measure_saliency(
 @torch.no_grad()
 def erase(model: Transformer, pair: SentencePair, erased_by: Erasure) -> tuple[Tensor, Tensor]:
     """Return the target tokens' log-probabilities (T,), and by how much they fall without each source token (T, S)."""
-    sources = [pair.src.ids, *without_each(pair.src.ids, erased_by)]
+    sources = [pair.src.ids, *_without_each(pair.src.ids, erased_by)]
     log_probs: list[Tensor] = []
-    for start in range(0, len(sources), SENTENCES):
-        memory, pad_bias = model.encode(pad(sources[start : start + SENTENCES]))
+    for start in range(0, len(sources), _SENTENCES):
+        memory, pad_bias = model.encode(pad(sources[start : start + _SENTENCES]))
         log_probs += _log_probs(model, pair, memory, pad_bias)
     whole, *erased = log_probs
     return whole, torch.stack([whole - rest for rest in erased], dim=1)
 
 
-def without_each(ids: Sequence[int], erased_by: Erasure) -> list[list[int]]:
+def _without_each(ids: Sequence[int], erased_by: Erasure) -> list[list[int]]:
     """Return the ids with each token erased in turn."""
     substitute = {"pad": [PAD_ID], "unk": [UNK_ID], "omit": []}[erased_by]
     return [[*ids[:index], *substitute, *ids[index + 1 :]] for index in range(len(ids))]
@@ -147,7 +148,7 @@ def gradient_times_input(
     That is the change of the log-probability per relative change of the embedding's length; positions stay fixed.
     advance: called after each target token.
     """
-    with torch.enable_grad(), recorded_embeddings(model) as embeddings:
+    with torch.enable_grad(), _recorded_embeddings(model) as embeddings:
         memory, pad_bias = model.encode(torch.tensor([pair.src.ids]))
         [log_probs] = _log_probs(model, pair, memory, pad_bias)
         [embedded] = embeddings
@@ -160,7 +161,7 @@ def gradient_times_input(
 
 
 @contextmanager
-def recorded_embeddings(model: Network) -> Iterator[list[Tensor]]:
+def _recorded_embeddings(model: Network) -> Iterator[list[Tensor]]:
     """Make source embeddings, before positions are added, leaves of the graph, and collect them in a list.
 
     Where both sides share a matrix, the target's use of it does not count.
@@ -177,6 +178,75 @@ def recorded_embeddings(model: Network) -> Iterator[list[Tensor]]:
         yield embeddings
     finally:
         hook.remove()
+
+
+def measure_label_saliency(
+    subject: ClassifierSubject,
+    pair: SentencePair,
+    *,
+    erased_by: Erasure = "pad",
+    layer: int | None = None,
+    advance: Callable[[], object] = lambda: None,
+) -> Saliency:
+    """Measure in all three ways what speaks for the pair's label; arguments as for `measure_saliency`.
+
+    layer: of the encoder, from 1; default: the last, from which the label is read.
+    """
+    model = subject.model
+    n_layers = len(model.encoder_layers)
+    if layer is None:
+        layer = n_layers
+    if not 1 <= layer <= n_layers:
+        raise UsageError(f"layer {layer}: the encoder has layers 1 to {n_layers}")
+    ids, [label] = pair.src.ids, pair.tgt.ids
+    log_probs, erasure = erase_for_label(model, ids, label, erased_by)
+    of_start = trace_classifier(model, pair).layers("encoder")[layer - 1].weights.mean(0)[0]
+    gradient = label_gradient_times_input(model, ids, label)
+    advance()
+    best = int(log_probs.argmax())
+    return Saliency(
+        replace(pair, src=Tokens(pair.src.text, ids[1:], pair.src.pieces[1:])),
+        [float(log_probs[label])],
+        [erasure[1:].tolist()],
+        [gradient[1:].tolist()],
+        [of_start[1:].tolist()],
+        erased_by,
+        layer,
+        None,
+        None if best == label else f"{subject.labels[best]} ({float(log_probs[best].exp()):.1%})",
+    )
+
+
+# Not inference_mode: tables that the model extends on the way, such as positions, must stay usable in training.
+@torch.no_grad()
+def erase_for_label(model: Network, ids: list[int], label: int, erased_by: Erasure) -> tuple[Tensor, Tensor]:
+    """Return the labels' log-probabilities (L,), and by how much the label's log-odds fall without each token (S,)."""
+    texts = [ids, *_without_each(ids, erased_by)]
+    batches = [texts[start : start + _SENTENCES] for start in range(0, len(texts), _SENTENCES)]
+    log_probs = torch.cat([_label_log_probs(model, pad(batch)) for batch in batches])
+    odds = _log_odds(log_probs, label)
+    return log_probs[0], odds[0] - odds[1:]
+
+
+def label_gradient_times_input(model: Network, ids: list[int], label: int) -> Tensor:
+    """Return (S,): gradients of the label's log-odds by the tokens' embeddings, times these embeddings."""
+    with torch.enable_grad(), _recorded_embeddings(model) as embeddings:
+        odds = _log_odds(_label_log_probs(model, torch.tensor([ids])), label)
+        [embedded] = embeddings
+        [gradient] = torch.autograd.grad(odds.sum(), embedded)
+    return (gradient * embedded.detach()).sum(-1)[0]
+
+
+def _label_log_probs(model: Network, src: Tensor) -> Tensor:
+    """Return the labels' log-probabilities (B, L) for texts (B, S)."""
+    logits: Tensor = model(src, src[:, :1])
+    return logits[:, 0].log_softmax(dim=-1)
+
+
+def _log_odds(log_probs: Tensor, label: int) -> Tensor:
+    """Return log(p / (1 - p)) of the label (B,), from log-probabilities (B, L); exact where p is almost 1."""
+    others = [index for index in range(log_probs.size(-1)) if index != label]
+    return log_probs[:, label] - log_probs[:, others].logsumexp(dim=-1)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from mtkit.cli import app
 from mtkit.errors import UsageError
-from mtkit.inspection.label_saliency import erase_for_label, label_gradient_times_input, measure_label_saliency
+from mtkit.inspection.saliency import erase_for_label, label_gradient_times_input, measure_label_saliency
 from mtkit.inspection.sentence_pair import ClassifierSubject
 from mtkit.tokens.special_ids import BOS_ID, EOS_ID, UNK_ID
 

@@ -110,11 +110,11 @@ def _measure(
     erase: saliency.Erasure,
     layer: int | None,
 ) -> saliency.Saliency:
-    from mtkit.inspection import label_saliency, saliency, sentence_pair
+    from mtkit.inspection import saliency, sentence_pair
 
     with short_bar(len(pair.tgt.ids), "measuring", "token") as bar:
         if isinstance(subject, sentence_pair.ClassifierSubject):
-            measure = partial(label_saliency.measure_label_saliency, subject)
+            measure = partial(saliency.measure_label_saliency, subject)
         else:
             measure = partial(saliency.measure_saliency, subject)
         return measure(pair, erased_by=erase, layer=layer, advance=bar.update)
