@@ -65,7 +65,6 @@ class DecodeConfig(Section):
     top_p: float = Field(
         1.0, gt=0, le=1, description="sampling: draw among the likeliest tokens with this total probability"
     )
-    epsilon: float = Field(0.0, ge=0, lt=1, description="sampling: draw among tokens of at least this probability")
     seed: int = Field(
         1, ge=0, lt=2**32, description="sampling: random seed; a sentence's draws do not depend on its batch"
     )
@@ -73,8 +72,8 @@ class DecodeConfig(Section):
         0,
         ge=0,
         le=1000,
-        description="minimum Bayes risk decoding: draw this many samples a line (with epsilon=0.02 unless top_k, "
-        "top_p or epsilon limits them) and return the one closest to the others (chrF); 0: off",
+        description="minimum Bayes risk decoding: draw this many samples a line (only tokens of at least 2 % "
+        "probability, unless top_k or top_p limits them) and return the one closest to the others (chrF); 0: off",
     )
     terminology: ConfigPath | None = Field(
         None, description="TSV with the columns source, target, forbidden: phrases that must or must not appear"
@@ -119,6 +118,11 @@ class DecodeConfig(Section):
         description="most source tokens to translate at once; longer input is split at sentence ends or clauses and "
         "rejoined, never cut off",
     )
+
+    @property
+    def draws(self) -> bool:
+        """Whether tokens are drawn at random instead of searched for."""
+        return self.sampling or self.mbr_samples > 0
 
     @property
     def exact_precision(self) -> str:

@@ -174,14 +174,14 @@ class NativeEngine:
 
     def _search(self, segments: Sequence[Segment], cfg: DecodeConfig, n_best: int) -> list[SearchResult]:
         constraints = [segment.constraints for segment in segments]
-        if cfg.sampling:
+        if cfg.draws:
             cfg = cfg.model_copy(update={"beam_size": n_best, "beam_groups": 1})
         elif any(constraints):
             cfg = cfg.model_copy(update={"beam_size": beam_size_for(constraints, cfg.beam_size)})
         vocabulary = self._local_vocabulary(segments, cfg)
         inputs = self._inputs(segments, cfg, vocabulary)
         search_cfg = SearchConfig.from_config(cfg, n_best)
-        if cfg.sampling:
+        if cfg.draws:
             uniforms = uniform_numbers(
                 cfg.seed, [segment.ids for segment in segments], n_best, [segment.max_len for segment in segments]
             )
@@ -204,7 +204,7 @@ class NativeEngine:
 
     def _inputs(self, segments: Sequence[Segment], cfg: DecodeConfig, vocabulary: LocalVocabulary | None) -> _Inputs:
         phrases = [r for segment in segments if segment.constraints for r in segment.constraints.required]
-        attention = (cfg.coverage_penalty > 0 or any(r.src_positions for r in phrases)) and not cfg.sampling
+        attention = (cfg.coverage_penalty > 0 or any(r.src_positions for r in phrases)) and not cfg.draws
         step = self.make_step(segments, cfg.beam_size, attention=attention, vocabulary=vocabulary)
         if vocabulary is not None:
             segments = vocabulary.localize(segments)

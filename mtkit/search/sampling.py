@@ -13,6 +13,7 @@ from mtkit.search.rows import IndependentHypotheses
 from mtkit.search.rules import NO_RULES, Rules
 from mtkit.search.step import DecodeStep, SearchConfig, SearchResult, check_number
 
+_MBR_EPSILON = 0.02  # the best sampling for minimum Bayes risk in Freitag et al. (2023)
 _ROWS_AT_ONCE = 256  # their probabilities fit into the processor's cache
 
 
@@ -27,8 +28,9 @@ class Truncation:
 
     @classmethod
     def from_config(cls, cfg: DecodeConfig) -> "Truncation":
-        """Take the settings from the config's decode section."""
-        return cls(cfg.temperature, cfg.top_k, cfg.top_p, cfg.epsilon)
+        """Take the settings from the config's decode section; without limits, those for MBR get a least probability."""
+        is_unlimited = cfg.top_k == 0 and cfg.top_p == 1
+        return cls(cfg.temperature, cfg.top_k, cfg.top_p, _MBR_EPSILON if cfg.mbr_samples and is_unlimited else 0.0)
 
     def draw(self, log_probs: Tensor, uniforms: Tensor) -> Tensor:
         """Draw one token for each row of log_probs (..., V) by uniforms (...) in [0, 1); return ids (...).

@@ -138,7 +138,7 @@ class _Examination:
         self._tgt_tokenizer = bundle.tgt_tokenizer
         self._line_numbers = [line_number for line_number, _ in lines]
         self._lines = [as_one_line(line).strip() for _, line in lines]
-        changes = {"sampling": False, "beam_groups": 1, "shortlist": False}
+        changes = {"sampling": False, "mbr_samples": 0, "beam_groups": 1, "shortlist": False}
         self._cfg = bundle.config.decode.model_copy(update=changes)
         engine = NativeEngine([bundle.model], device)
         translator = Translator(engine, bundle.src_tokenizer, bundle.tgt_tokenizer, self._cfg)

@@ -11,13 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.config.decoding import DecodeConfig
 from mtkit.translation.candidates import Candidate
 
 Utility = Callable[[str, Sequence[str]], Sequence[float]]  # source and draws to a number for each draw; highest wins
 _ORDER = 6  # n-grams of 1 to 6 characters
 _BETA = 2.0  # recall weighs this many times as much as precision
-_EPSILON = 0.02  # least token probability: the best sampling for MBR in Freitag et al. (2023)
 
 
 def expected_chrf(candidates: Sequence[str]) -> NDArray[np.float64]:
@@ -94,15 +92,6 @@ def _occurrences(grams: NDArray[np.int64], owners: NDArray[np.int64]) -> NDArray
     times = np.empty(len(pairs), dtype=np.int64)
     times[order] = positions - np.maximum.accumulate(np.where(starts, positions, 0))
     return _ranks(grams * (int(times.max()) + 1) + times)
-
-
-def sampling_settings(decode: DecodeConfig) -> DecodeConfig:
-    """Return the settings that draw the samples; if the config limits them in no way, draw tokens of at least 2 %."""
-    unlimited = decode.top_k == 0 and decode.top_p == 1 and decode.epsilon == 0
-    epsilon = _EPSILON if unlimited else decode.epsilon
-    return decode.model_copy(
-        update={"sampling": True, "mbr_samples": 0, "epsilon": epsilon, "beam_size": 1, "beam_groups": 1}
-    )
 
 
 def rank(candidates: Sequence[Candidate], src: str = "", utility: Utility | None = None) -> list[Candidate]:

@@ -231,10 +231,9 @@ class Translator:
     ) -> list[list[Candidate]]:
         """Return the n best candidates of each piece; one that is too long for these settings is cut further."""
         decode = decode or self.decode
-        settings, n_draws = (mbr.sampling_settings(decode), decode.mbr_samples) if decode.mbr_samples else (decode, 0)
-        limit = self.max_src_tokens(settings)
-        parts = [self._segments(self.cutter.cut(piece, limit), settings) for piece in pieces]
-        hypotheses = iter(self._decode([segment for part in parts for segment in part], settings, n_draws or n_best))
+        n_draws, limit = decode.mbr_samples, self.max_src_tokens(decode)
+        parts = [self._segments(self.cutter.cut(piece, limit), decode) for piece in pieces]
+        hypotheses = iter(self._decode([segment for part in parts for segment in part], decode, n_draws or n_best))
         candidates = [
             join_candidates([[self._candidate(h, segment) for h in next(hypotheses)] for segment in part])
             for part in parts

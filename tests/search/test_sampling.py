@@ -127,5 +127,13 @@ def test_another_seed_or_sentence_gives_other_draws():
 
 
 def test_the_config_reaches_the_sampler():
-    cfg = DecodeConfig(temperature=0.7, top_k=5, top_p=0.9, epsilon=0.02)
-    assert Truncation.from_config(cfg) == Truncation(0.7, 5, 0.9, 0.02)
+    cfg = DecodeConfig(temperature=0.7, top_k=5, top_p=0.9)
+    assert Truncation.from_config(cfg) == Truncation(0.7, 5, 0.9)
+
+
+@pytest.mark.parametrize(
+    "limits, epsilon", [({}, 0.02), ({"temperature": 0.5}, 0.02), ({"top_k": 5}, 0.0), ({"top_p": 0.9}, 0.0)]
+)
+def test_draws_for_minimum_bayes_risk_are_likely_tokens_unless_the_config_limits_them(limits, epsilon):
+    assert Truncation.from_config(DecodeConfig(mbr_samples=5, **limits)).epsilon == epsilon
+    assert Truncation.from_config(DecodeConfig(sampling=True, **limits)).epsilon == 0.0

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtkit.config.decoding import DecodeConfig
 from mtkit.translation.candidates import Candidate
-from mtkit.translation.mbr import expected_chrf, pairwise_chrf, rank, sampling_settings
+from mtkit.translation.mbr import expected_chrf, pairwise_chrf, rank
 from mtkit.translation.translator import Translator
 
 CHRF = pytest.importorskip("sacrebleu.metrics.chrf").CHRF()
@@ -81,15 +80,6 @@ def test_ranking_gives_each_text_once_the_most_expected_first_with_its_expected_
     assert ranked[0].ids == [1] and ranked[0].log_prob == -1.0  # the model's own, of the first draw of that text
 
 
-def test_draws_are_limited_to_likely_tokens_unless_the_config_limits_them():
-    asked = sampling_settings(DecodeConfig(mbr_samples=5, beam_size=4, beam_groups=2, seed=7))
-    assert (asked.sampling, asked.mbr_samples, asked.epsilon, asked.seed) == (True, 0, 0.02, 7)
-    for limit in ({"top_k": 5}, {"top_p": 0.9}, {"epsilon": 0.1}):
-        given_limit = sampling_settings(DecodeConfig(mbr_samples=5, **limit))
-        assert given_limit.epsilon == limit.get("epsilon", 0.0)
-    DecodeConfig.model_validate(asked.model_dump())  # and it is a config that would be accepted
-
-
 def test_as_many_samples_are_drawn_as_the_config_says(shared_bundle, monkeypatch):
     translator = Translator.load(shared_bundle, device="cpu", mbr_samples=5)
     decode, asked = translator.engine.decode, []
@@ -100,7 +90,7 @@ def test_as_many_samples_are_drawn_as_the_config_says(shared_bundle, monkeypatch
 
     monkeypatch.setattr(translator.engine, "decode", noting)
     translator.search(["It rains."], n_best=2)
-    assert asked == [(sampling_settings(translator.decode), 5)]
+    assert asked == [(translator.decode, 5)]
 
 
 def test_a_line_that_is_split_is_named(shared_bundle, monkeypatch):
@@ -112,7 +102,7 @@ def test_a_line_that_is_split_is_named(shared_bundle, monkeypatch):
 
 
 def test_with_a_model_the_choice_does_not_depend_on_the_lines_around(shared_bundle):
-    translator = Translator.load(shared_bundle, device="cpu", mbr_samples=6)
+    translator = Translator.load(shared_bundle, device="cpu", mbr_samples=6, beam_size=4, beam_groups=2)
     lines = ["I love oranges.", "", "The cat sleeps under the table.", "It rains."]
     together = translator.search(lines, n_best=2)
     alone = [translator.search([line], n_best=2)[0] for line in lines]

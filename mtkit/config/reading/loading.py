@@ -22,6 +22,7 @@ _Root = TypeVar("_Root", bound=Section)
 # Keys that mtkit had: the default, and what to do about another value. Files that mtkit wrote hold every key.
 _REMOVED: dict[tuple[str, ...], tuple[object, str]] = {
     ("queue", "linger_ms"): (10, "remove it; the service waits at most 10 ms for a fuller batch"),
+    ("decode", "epsilon"): (0.0, "remove it; limit the draws by decode.top_k or decode.top_p"),
 }
 _MOST_BYTES = 2**24  # of a YAML file: also ends the reading of a device without an end
 
