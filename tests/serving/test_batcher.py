@@ -220,7 +220,8 @@ def test_a_batch_is_given_up_once_all_its_callers_have_left(n_left, monkeypatch)
                 ends.append("stopped")
                 raise
 
-        batcher, _ = started(answer)
+        batcher, pool = started(answer)
+        pool.workers[0].done.add(EN_FR.kind)
         requests = [asyncio.ensure_future(run(batcher, [text])) for text in ("a", "b")]
         await asyncio.sleep(0.05)
         for request in requests[n_left:]:
@@ -236,6 +237,24 @@ def test_a_batch_is_given_up_once_all_its_callers_have_left(n_left, monkeypatch)
 
     assert asyncio.run(scenario()) == ([["en-fr: a"]][:n_left], ["en-fr: c"])
     assert ends == ["stopped"][n_left:]
+
+
+def test_a_worker_that_loads_a_model_goes_on_after_its_callers_have_left(monkeypatch):
+    monkeypatch.setattr(batcher_module, "_ABANDONED_S", 0.0)
+
+    async def scenario():
+        hold = asyncio.Event()
+        batcher, pool = started(translated_after(hold))
+        request = asyncio.ensure_future(run(batcher, ["a"]))
+        await asyncio.sleep(0.02)
+        request.cancel()
+        await asyncio.sleep(0.02)
+        hold.set()
+        await batcher.drain()
+        await batcher.close()
+        return pool.workers[0].done
+
+    assert asyncio.run(scenario()) == {EN_FR.kind}
 
 
 def test_a_worker_that_soon_finishes_an_abandoned_batch_is_kept():

@@ -167,9 +167,12 @@ class Batcher:
         if self.retired:
             message["retired"] = [version.as_json() for version in self.retired]
         try:
-            timeout_s = self._batch_timeout_s if work.kind in worker.done else self._first_timeout_s
+            has_loaded = work.kind in worker.done
+            timeout_s = self._batch_timeout_s if has_loaded else self._first_timeout_s
+            # A worker that is loading gets longer: if short deadlines ended it each time, it would never be ready.
+            abandoned_s = _ABANDONED_S if has_loaded else self._batch_timeout_s
             async with asyncio.timeout(None) as limit:
-                left = asyncio.ensure_future(_limit_once_abandoned(batch, limit))
+                left = asyncio.ensure_future(_limit_once_abandoned(batch, limit, abandoned_s))
                 try:
                     answer = await self._pool.ask(worker, message, timeout_s)
                 finally:
@@ -228,10 +231,10 @@ class Batcher:
         await asyncio.gather(*self._running, return_exceptions=True)
 
 
-async def _limit_once_abandoned(batch: Sequence[Item], limit: asyncio.Timeout) -> None:
-    """Wait until all callers of a batch have left; then give its worker a last moment to finish."""
+async def _limit_once_abandoned(batch: Sequence[Item], limit: asyncio.Timeout, abandoned_s: float) -> None:
+    """Wait until all callers of a batch have left; then give its worker so many seconds to finish."""
     await asyncio.wait([item.result for item in batch])
-    limit.reschedule(asyncio.get_running_loop().time() + _ABANDONED_S)
+    limit.reschedule(asyncio.get_running_loop().time() + abandoned_s)
 
 
 def _fail(items: Sequence[Item], refusal: Refusal) -> None:
