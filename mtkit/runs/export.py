@@ -3,25 +3,30 @@
 It is the CTranslate2 export, and what 8-bit integers cost on dev: where they cost nothing, mtkit uses them.
 """
 
+import sys
 from dataclasses import replace
 from importlib.util import find_spec
 
 import torch
 
-from mtkit.bundle import load_model, read_bundle
+from mtkit.bundle import BundleFiles, bundle_file, load_model, read_bundle
 from mtkit.config.schema import Config
 from mtkit.console import log
 from mtkit.data.corpus import evenly_spaced
-from mtkit.data.dev_text import shared
+from mtkit.data.dev_text import read_dev_text, shared
 from mtkit.engines.ctranslate2 import unsupported
-from mtkit.engines.int8_scores import EQUAL_BLEU, save_int8_scores
+from mtkit.engines.int8_scores import EQUAL_BLEU, INT8_SCORES, save_int8_scores
+from mtkit.engines.native import NativeEngine
 from mtkit.errors import MtkitError
+from mtkit.evaluation.metrics.scores import corpus_bleu
+from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
 from mtkit.interop.ctranslate2 import export_bundle
 from mtkit.interop.parity import DEFAULT_TOLERANCES, ComparedText, n_translated
 from mtkit.interop.support import export_problems
 from mtkit.model import ops
 from mtkit.training.preparation.parallel_text import translation_validators
 from mtkit.training.preparation.prepared import Prepared
+from mtkit.translation.translator import Translator
 
 _INT8_COST = 0.5  # of a validation: int8 takes less than half of the time, and there is no loss to compute
 _LINES = 200  # of all dev sets, to compare both engines on
@@ -81,6 +86,34 @@ def add_int8_scores(run: Prepared, seconds: float | None) -> None:
         label: {"fp32": of_set[0]["score"], "int8": validator.int8_bleu(model)}
         for (label, of_set), validator in zip(exact.items(), translation_validators(run.validator), strict=True)
     }
+    _keep_int8_scores(files, scores)
+
+
+def measure_int8(files: BundleFiles) -> None:
+    """Add to the bundle of a model that no run has measured BLEU on each dev set in fp32 and in int8.
+
+    Does nothing if the scores are there or the config has no use for them. Raises DataError if a dev set is missing.
+    """
+    cfg = files.config
+    if not wants_int8(cfg) or bundle_file(files, INT8_SCORES) is not None:
+        return
+    log.info("int8: measuring BLEU on dev in fp32 and in int8")
+    model, settings = load_model(files), MetricSettings(tokenizer_for(cfg.data.tgt_lang))
+    scores: dict[str, dict[str, float]] = {}
+    for dev in read_dev_text(
+        cfg.data.dev, sys.maxsize, config=files.folder / "config.yaml", remedy="restore its files"
+    ):
+        decode = cfg.decode.model_copy(update={"on_suspect": "off", "terminology": None, "tag": dev.tag})
+        sources, references = [pair.src for pair in dev.pairs], [pair.tgt for pair in dev.pairs]
+        scores[dev.name] = {}
+        for precision in ("fp32", "int8"):
+            engine = NativeEngine([model], precision=precision)
+            translations = Translator(engine, files.src_tokenizer, files.tgt_tokenizer, decode).translate(sources)
+            scores[dev.name][precision] = corpus_bleu(translations, references, settings)
+    _keep_int8_scores(files, scores)
+
+
+def _keep_int8_scores(files: BundleFiles, scores: dict[str, dict[str, float]]) -> None:
     save_int8_scores(files, scores)
     change = min(score["int8"] - score["fp32"] for score in scores.values())
     log.info(f"int8: dev BLEU changes by {change:+.2f} points; from {-EQUAL_BLEU:g} on, mtkit uses it (engine auto)")

@@ -70,7 +70,7 @@ def export(
 
     A CTranslate2 model goes into the bundle, where `mtkit translate` finds it, if it translates dev sentences as the
     original does. The command shows how well they agree, and keeps that as parity.json. The tolerances depend on
-    --quantization.
+    --quantization. Unless training did so, it also measures on dev whether the native engine can decode in int8.
     """
     from mtkit import bundle
     from mtkit.interop import parity as parities
@@ -98,6 +98,10 @@ def export(
     given = {key: value for key, value in wanted.items() if value is not None}
     tolerance = replace(parities.DEFAULT_TOLERANCES[quantization], **given)
     parity = _export_ctranslate2(files, out, quantization, _texts(files, src, ref, lines or 500), tolerance)
+    if out is None and src is None:
+        from mtkit.runs.export import measure_int8
+
+        measure_int8(bundle.read_bundle(folder))
     if as_json:
         print(json.dumps({"folder": str(out or files.folder / "ctranslate2"), **parity.as_json()}, indent=2))
     else:

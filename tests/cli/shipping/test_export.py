@@ -7,17 +7,20 @@ import sys
 from pathlib import Path
 
 import pytest
+import sacrebleu
 import torch
 from typer.testing import CliRunner
 
-from mtkit.bundle import save_bundle
+from mtkit.bundle import bundle_file, read_bundle, save_bundle
 from mtkit.cli import app
 from mtkit.config.schema import Config
 from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.errors import BundleError, MtkitError
 from mtkit.files import sha256_file
 from mtkit.interop.parity import Parity, SearchParity, Tolerance, token_agreement
+from mtkit.model import ops
 from mtkit.model.transformer import Transformer
+from mtkit.runs import export
 from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.tokens.tokenizer import train_tokenizer
 from mtkit.translation.candidates import Candidate
@@ -25,6 +28,7 @@ from mtkit.translation.translator import Translator
 
 pytest.importorskip("ctranslate2", reason="the extra `fast` is not installed")
 
+WANTS_INT8 = export.wants_int8  # which other tests do without
 LINES = ["I love oranges.", "The cat sleeps under the table.", "", "Do you see the big house?", "It rains, it rains."]
 
 
@@ -68,6 +72,20 @@ def exported(random_bundle, tmp_path_factory) -> Path:
 
 def run(*args: object):
     return CliRunner().invoke(app, ["export", *map(str, args)])
+
+
+def test_an_export_measures_int8_on_dev_for_a_model_without_scores(bundle, monkeypatch):
+    if not ops.has_faster_decoder(read_bundle(bundle).config.model, "int8"):
+        pytest.skip("this processor lacks the instructions")
+    monkeypatch.setattr("mtkit.runs.export.wants_int8", WANTS_INT8)
+    assert run("--to", "ctranslate2", "--model", bundle).exit_code == 0
+    assert bundle_file(read_bundle(bundle), "int8.json") is not None
+    scores = json.loads((bundle / "int8.json").read_text(encoding="utf-8"))["bleu"]
+    assert scores.keys() == {"dev"} and scores["dev"].keys() == {"fp32", "int8"}
+    lines = [line for line in LINES if line]
+    for precision, bleu in scores["dev"].items():
+        translations = Translator.load(bundle, engine="native", precision=precision).translate(lines)
+        assert bleu == pytest.approx(sacrebleu.corpus_bleu(translations, [lines]).score)
 
 
 def content(folder: Path) -> dict[str, bytes]:
