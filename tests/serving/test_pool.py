@@ -190,10 +190,12 @@ def test_a_process_whose_callers_have_all_left_is_replaced(monkeypatch, caplog):
         await pool.ask(worker, BAD, 30)
         batcher = Batcher(QueueConfig(), 60)
         batcher.start(pool)
+        work = Work("translate", ModelVersion(Path("missing"), "1"))
+        worker.done.add(work.kind)  # it is not loading the model
         os.kill(worker.pid, signal.SIGSTOP)  # like a search without end
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.2):
-                await batcher.run(Work("translate", ModelVersion(Path("missing"), "1")), [["a", False]], [1])
+                await batcher.run(work, [["a", False]], [1])
         new = await replaced(pool, worker)
         await batcher.close()
         return is_running(worker.pid), (await pool.ask(new, BAD, 30))["error"]
