@@ -131,6 +131,7 @@ def open_page(
             complaints.append(f"network: {request.url[:200]}")
 
     context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
+    context.set_default_timeout(300_000)  # milliseconds: other work on the machine must not fail a test
     try:
         page = context.new_page()
         page.on("pageerror", lambda error: complaints.append(f"script: {error}"))

@@ -30,11 +30,13 @@ class Script(Batcher):
         self.faults: dict[str, list[str]] = {}
         self.confidences: dict[str, float] = {}
         self.seconds: dict[str, float] = {}  # that a sentence takes
+        self.held: set[str] = set()  # sentences that take until a test removes them
         self.refusals: dict[str, Refusal] = {}
         self.probabilities: dict[str, float] = {}  # of words; others have 0.9
         self.others: dict[str, list[tuple[str, float]]] = {}  # words for a word
         self.begun: list[str] = []  # sentences, in order
         self.ended: list[str] = []
+        self.given_up: list[str] = []  # sentences whose caller left
 
     async def run(self, work: Work, items: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
         """Return the results of items, as the batcher does."""
@@ -42,7 +44,13 @@ class Script(Batcher):
 
     async def _translate(self, work: Work, text: str, is_marked: bool) -> dict[str, Any]:
         self.begun.append(text)
-        await asyncio.sleep(self.seconds.get(text, 0))
+        try:
+            await asyncio.sleep(self.seconds.get(text, 0))
+            while text in self.held:
+                await asyncio.sleep(0.01)
+        except asyncio.CancelledError:
+            self.given_up.append(text)
+            raise
         if (refusal := self.refusals.get(text)) is not None:
             raise refusal
         self.ended.append(text)

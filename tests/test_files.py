@@ -47,7 +47,7 @@ def no_waiting_for_the_disk(monkeypatch):
 
 
 def run_killed(code, folder):
-    assert subprocess.run([sys.executable, "-c", code, str(folder)], timeout=60).returncode == 9
+    assert subprocess.run([sys.executable, "-c", code, str(folder)], timeout=300).returncode == 9
 
 
 def names(folder):

@@ -28,7 +28,7 @@ def back_translate(shared_bundle, tmp_path):
 
 
 def end(process):
-    stdout, stderr = process.communicate(timeout=200)
+    stdout, stderr = process.communicate(timeout=300)
     assert process.returncode == 0, stderr
     return stdout
 

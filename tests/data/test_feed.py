@@ -271,7 +271,7 @@ def test_closing_does_not_wait_for_a_complete_window(monkeypatch):
     def slow(indices):
         taken.append(indices)
         entered.set()
-        go_on.wait(60)
+        go_on.wait(300)
         return Corpus.take(corpus, indices)
 
     monkeypatch.setattr(corpus, "take", slow)
@@ -283,10 +283,10 @@ def test_closing_does_not_wait_for_a_complete_window(monkeypatch):
 
     trainer = threading.Thread(target=ask)
     trainer.start()
-    assert entered.wait(60)
+    assert entered.wait(300)
     feed._stopping.set()  # what close() begins with
     go_on.set()
-    trainer.join(60)
+    trainer.join(300)
     assert not trainer.is_alive()
     assert len(taken) <= 2, "of 400 pieces"
 

@@ -7,7 +7,7 @@ import pytest
 
 from mtkit.data.prefetcher import Prefetcher
 
-DEADLINE_S = 60
+DEADLINE_S = 300
 
 
 def eventually(condition):

@@ -214,7 +214,7 @@ class Background:
             assert self._server is not None, f"{place}: no server runs"
             self._server.send_signal(signal.Signals[f"SIG{match[1]}"])
             if match[1] == "TERM":
-                assert self._server.wait(60) == 0, place
+                assert self._server.wait(300) == 0, place
                 self._server = None
         else:
             return False
@@ -225,7 +225,7 @@ class Background:
         log_file = Path("serve.log")
         with log_file.open("wb") as file:
             self._server = subprocess.Popen(command, stderr=file)
-        until = time.monotonic() + 120
+        until = time.monotonic() + 300
         while (found := re.search(r"serving at http://[\w.]+:(\d+)", said := log_file.read_text("utf-8"))) is None:
             assert self._server.poll() is None and time.monotonic() < until, f"{place}: no server:\n{said}"
             time.sleep(0.1)

@@ -220,7 +220,7 @@ def of_a_new_thread() -> int:
 
 def test_batches_run_side_by_side_in_threads_that_share_nothing(model, two_threads, monkeypatch):
     alone = [best.ids for [best] in decode(NativeEngine([model]), beam_size=3, batch_sentences=1)]
-    engine, met = NativeEngine([model]), threading.Barrier(2, timeout=60)  # opens only for two threads at a time
+    engine, met = NativeEngine([model]), threading.Barrier(2, timeout=300)  # opens only for two threads at a time
     search, n_threads = engine._search, set()
 
     def together(segments, *arguments):

@@ -36,7 +36,7 @@ class Reverser:
             if first == 2:
                 raise KeyError("a mistake of ours")
             if first == 3:
-                time.sleep(60)
+                time.sleep(600)
             yield index, [Hypothesis([*reversed(segment.ids)], -float(n_best), -1.0, True)] * n_best
 
 
@@ -136,7 +136,7 @@ def test_a_killed_worker_is_an_error_at_once() -> None:
     started = time.monotonic()
     with pytest.raises(MtkitError, match=r"SIGKILL.*decode\.workers"):
         list(engine.decode(segments_of([3], [3]), DecodeConfig(), 1))
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < 300  # the other worker would take longer
 
 
 def test_closing_ends_the_processes() -> None:

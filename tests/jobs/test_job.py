@@ -29,14 +29,14 @@ def start(*args):
 
 def failed(process):
     """Wait for a process that should fail; return its stderr."""
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=300)
     assert process.returncode == 1
     return stderr
 
 
 def end(process):
     """Wait for a process that should end well; return its stdout and stderr."""
-    stdout, stderr = process.communicate(timeout=120)
+    stdout, stderr = process.communicate(timeout=300)
     assert process.returncode == 0, stderr
     return stdout, stderr
 
@@ -217,7 +217,7 @@ def test_the_workers_of_a_killed_driver_end(tmp_path):
     assert children
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
-    until = time.monotonic() + 20
+    until = time.monotonic() + 300
     while any(Path(f"/proc/{child}/cmdline").exists() and alive(child) for child in children):
         assert time.monotonic() < until
         time.sleep(0.05)

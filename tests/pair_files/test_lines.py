@@ -163,7 +163,7 @@ def test_lines_are_read_before_the_file_is_complete(tmp_path):
     def produce() -> None:
         with fifo.open("wb", buffering=0) as file:
             file.write(b"first\n" + b"x" * (1 << 16) + b"\n")
-            go_on.wait(10)
+            go_on.wait(300)
             file.write(b"last\n")
 
     producer = threading.Thread(target=produce, daemon=True)
@@ -172,7 +172,7 @@ def test_lines_are_read_before_the_file_is_complete(tmp_path):
     assert next(lines) == "first"  # before the last line exists
     go_on.set()
     assert [line[:4] for line in lines] == ["xxxx", "last"]
-    producer.join(10)
+    producer.join(300)
 
 
 def is_like_utf16(line: str) -> bool:

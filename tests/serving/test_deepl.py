@@ -285,7 +285,7 @@ def upload(client, raw=b"one text", name="a.txt", **values):
 
 
 async def until_done(client, handle):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(300):
         while True:
             key = {"document_key": handle["document_key"]}
             status = (await client.post(f"/v2/document/{handle['document_id']}", json=key)).json()

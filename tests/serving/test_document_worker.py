@@ -4,7 +4,6 @@ import asyncio
 import gzip
 import os
 import signal
-import time
 import zipfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +16,7 @@ from mtkit.documents.sentences import Translated
 from mtkit.serving.caller import Caller
 from mtkit.serving.documents import Documents
 from mtkit.serving.models import Model, ServedModels
-from mtkit.serving.workers import document_worker
+from mtkit.serving.workers import document_worker, pool
 from mtkit.serving.workers.document_worker import DocumentWorker
 from mtkit.serving.workers.pool import WorkerDied, start_worker
 from mtkit.serving.workers.work import ModelVersion
@@ -107,21 +106,21 @@ def test_a_fault_of_ours_is_no_error_of_the_document(tmp_path):
     assert "FileNotFoundError" in worker.answer({"task": "read"})["fault"]
 
 
-def test_the_process_gives_way_has_a_limit_and_can_be_killed(tmp_path):
+def test_the_process_gives_way_has_a_limit_and_can_be_killed(tmp_path, monkeypatch):
+    monkeypatch.setattr(pool, "_STOP_S", 900)  # the wait for a worker that is not killed
     (tmp_path / "a.txt").write_bytes(b"text")
     settings = {"source": str(tmp_path / "a.txt"), "result": str(tmp_path / "b"), "options": {"format": "text"}}
 
     async def scenario():
         worker = await start_worker("mtkit.serving.workers.document_worker", settings)
-        answer = await worker.ask({"task": "read"}, 60)
+        answer = await worker.ask({"task": "read"}, 300)
         niceness = os.getpriority(os.PRIO_PROCESS, worker.pid)
         limits = Path(f"/proc/{worker.pid}/limits").read_text()
         os.kill(worker.pid, signal.SIGSTOP)  # as one that hangs
         with pytest.raises(WorkerDied, match="did not answer"):
             await worker.ask({"task": "write"}, 0.1)
-        start = time.monotonic()
-        await worker.end(at_once=True)
-        assert time.monotonic() - start < 4
+        async with asyncio.timeout(300):
+            await worker.end(at_once=True)
         return answer["n_sentences"], niceness - os.getpriority(os.PRIO_PROCESS, 0), limits
 
     n_sentences, niceness, limits = asyncio.run(scenario())

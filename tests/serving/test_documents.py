@@ -109,7 +109,7 @@ async def submit(jobs, raw, caller=ANN, name="a.txt"):
 
 
 async def until(condition):
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(300):
         while not condition():
             await asyncio.sleep(0.001)
 
@@ -295,7 +295,7 @@ def test_the_end_of_the_service_ends_jobs_and_whoever_waits_for_them():
         await until(lambda: len(service.started) == 2)
         waiting = asyncio.gather(*(job.finished() for job in submitted))
         await jobs.close()
-        await asyncio.wait_for(waiting, 1)
+        await asyncio.wait_for(waiting, 300)
         assert len(service.started) == 2
         return [(job.status, "stopped" in job.error) for job in submitted]
 

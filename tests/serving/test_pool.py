@@ -45,7 +45,7 @@ async def replaced(pool, worker):
 def test_a_worker_survives_a_message_that_it_does_not_understand():
     async def scenario(pool):
         [worker] = pool.workers
-        answers = [await pool.ask(worker, BAD, 30) for _ in range(2)]
+        answers = [await pool.ask(worker, BAD, 300) for _ in range(2)]
         assert pool.idle == [worker]
         return [answer["error"] for answer in answers]
 
@@ -55,10 +55,10 @@ def test_a_worker_survives_a_message_that_it_does_not_understand():
 def test_a_worker_that_is_killed_while_idle_is_replaced():
     async def scenario(pool):
         [worker] = pool.workers
-        await pool.ask(worker, BAD, 30)
+        await pool.ask(worker, BAD, 300)
         os.kill(worker.pid, signal.SIGKILL)
         new = await replaced(pool, worker)
-        return (await pool.ask(new, BAD, 30))["error"], pool.n_deaths
+        return (await pool.ask(new, BAD, 300))["error"], pool.n_deaths
 
     assert with_pool(scenario) == ("fault", 1)
 
@@ -66,13 +66,13 @@ def test_a_worker_that_is_killed_while_idle_is_replaced():
 def test_a_worker_that_is_killed_at_work_is_replaced():
     async def scenario(pool):
         [worker] = pool.workers
-        await pool.ask(worker, BAD, 30)
+        await pool.ask(worker, BAD, 300)
         worker.is_busy = True
         os.kill(worker.pid, signal.SIGKILL)
         with pytest.raises(WorkerDied, match=r"ended \(killed by SIGKILL\)"):
-            await pool.ask(worker, BAD, 30)
+            await pool.ask(worker, BAD, 300)
         new = await replaced(pool, worker)
-        return (await pool.ask(new, BAD, 30))["error"], pool.n_deaths
+        return (await pool.ask(new, BAD, 300))["error"], pool.n_deaths
 
     assert with_pool(scenario) == ("fault", 1)
 
@@ -82,15 +82,15 @@ def test_a_worker_whose_end_the_loop_has_seen_is_replaced():
 
     async def scenario(pool):
         [worker] = pool.workers
-        await pool.ask(worker, BAD, 30)
+        await pool.ask(worker, BAD, 300)
         worker.is_busy = True  # as a batch is on its way to it
         os.kill(worker.pid, signal.SIGKILL)
         await worker.ended()
         await asyncio.sleep(0.1)
         with pytest.raises(WorkerDied, match=r"ended \(killed by SIGKILL\)"):
-            await pool.ask(worker, BAD, 30)
+            await pool.ask(worker, BAD, 300)
         new = await replaced(pool, worker)
-        return (await pool.ask(new, BAD, 30))["error"]
+        return (await pool.ask(new, BAD, 300))["error"]
 
     assert with_pool(scenario, new_loop=uvloop.new_event_loop) == "fault"
 
@@ -98,7 +98,7 @@ def test_a_worker_whose_end_the_loop_has_seen_is_replaced():
 def test_a_worker_that_ends_after_its_answer_is_replaced(monkeypatch):
     async def scenario(pool):
         [worker] = pool.workers
-        await pool.ask(worker, BAD, 30)
+        await pool.ask(worker, BAD, 300)
         ask = worker.ask
 
         async def ask_and_die(message, timeout_s):
@@ -109,9 +109,9 @@ def test_a_worker_that_ends_after_its_answer_is_replaced(monkeypatch):
             return answer
 
         monkeypatch.setattr(worker, "ask", ask_and_die)
-        assert (await pool.ask(worker, BAD, 30))["error"] == "fault"
+        assert (await pool.ask(worker, BAD, 300))["error"] == "fault"
         new = await replaced(pool, worker)
-        return (await pool.ask(new, BAD, 30))["error"], pool.n_deaths
+        return (await pool.ask(new, BAD, 300))["error"], pool.n_deaths
 
     assert with_pool(scenario) == ("fault", 1)
 
@@ -119,13 +119,13 @@ def test_a_worker_that_ends_after_its_answer_is_replaced(monkeypatch):
 def test_a_worker_that_hangs_is_killed_and_replaced():
     async def scenario(pool):
         [worker] = pool.workers
-        await pool.ask(worker, BAD, 30)
+        await pool.ask(worker, BAD, 300)
         os.kill(worker.pid, signal.SIGSTOP)
         with pytest.raises(WorkerDied, match=r"did not answer within 0\.2 s"):
             await pool.ask(worker, BAD, 0.2)
         new = await replaced(pool, worker)
         assert not is_running(worker.pid)
-        return (await pool.ask(new, BAD, 30))["error"]
+        return (await pool.ask(new, BAD, 300))["error"]
 
     assert with_pool(scenario) == "fault"
 
@@ -141,11 +141,11 @@ def test_a_worker_that_cannot_be_started_is_tried_again(monkeypatch):
 
     async def scenario(pool):
         [worker] = pool.workers
-        await pool.ask(worker, BAD, 30)
+        await pool.ask(worker, BAD, 300)
         monkeypatch.setattr(pools, "start_worker", start_later)
         os.kill(worker.pid, signal.SIGKILL)
         new = await replaced(pool, worker)
-        return (await pool.ask(new, BAD, 30))["error"]
+        return (await pool.ask(new, BAD, 300))["error"]
 
     assert with_pool(scenario) == "fault"
 
@@ -172,8 +172,8 @@ def test_a_question_that_is_given_up_takes_its_worker_along():
 
     async def scenario(pool):
         [worker] = pool.workers
-        await pool.ask(worker, BAD, 30)
-        question = asyncio.ensure_future(pool.ask(worker, BAD, 30))
+        await pool.ask(worker, BAD, 300)
+        question = asyncio.ensure_future(pool.ask(worker, BAD, 300))
         await asyncio.sleep(0)
         question.cancel()
         await asyncio.wait((question,))
@@ -187,7 +187,7 @@ def test_a_process_whose_callers_have_all_left_is_replaced(monkeypatch, caplog):
 
     async def scenario(pool):
         [worker] = pool.workers
-        await pool.ask(worker, BAD, 30)
+        await pool.ask(worker, BAD, 300)
         batcher = Batcher(QueueConfig(), 60)
         batcher.start(pool)
         work = Work("translate", ModelVersion(Path("missing"), "1"))
@@ -198,7 +198,7 @@ def test_a_process_whose_callers_have_all_left_is_replaced(monkeypatch, caplog):
                 await batcher.run(work, [["a", False]], [1])
         new = await replaced(pool, worker)
         await batcher.close()
-        return is_running(worker.pid), (await pool.ask(new, BAD, 30))["error"]
+        return is_running(worker.pid), (await pool.ask(new, BAD, 300))["error"]
 
     assert with_pool(scenario) == (False, "fault")
     assert "waits for its answer" in caplog.text
@@ -208,7 +208,7 @@ def test_all_processes_end_with_the_pool(monkeypatch):
     monkeypatch.setattr(pools, "_STOP_S", 0.5)
 
     async def scenario(pool):
-        await pool.ask(pool.workers[0], BAD, 30)
+        await pool.ask(pool.workers[0], BAD, 300)
         os.kill(pool.workers[1].pid, signal.SIGSTOP)  # and this one will not end by itself
         return [worker.pid for worker in pool.workers]
 
@@ -218,9 +218,9 @@ def test_all_processes_end_with_the_pool(monkeypatch):
 def test_a_worker_ends_when_the_service_is_gone():
     async def scenario(pool):
         [worker] = pool.workers
-        await pool.ask(worker, BAD, 30)
+        await pool.ask(worker, BAD, 300)
         worker._process.stdin.close()  # as the system does it if the service is killed
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(300):
             return await worker._process.wait()
 
     assert with_pool(scenario) == 0

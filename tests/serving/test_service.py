@@ -24,6 +24,7 @@ from mtkit.serving.texts import TranslatedSentence, TranslatedText
 from mtkit.serving.workers.work import ModelVersion, fingerprint
 from mtkit.serving.workers.worker import LoadedModel
 
+PATIENT = LimitsConfig(deadline_s=300)  # other work on the machine must not fail a test
 TEXT = "I love oranges. It rains, it rains.\n\nDo you see the big house?  The cat sleeps under the table."
 
 
@@ -52,7 +53,7 @@ class Running:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def call(self, coroutine):
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(60)
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(300)
 
     def end(self):
         if hasattr(self, "service"):
@@ -79,7 +80,7 @@ def corrections(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def running(folders, corrections):
-    cfg = ServeConfig(models=folders, workers=2, limits=LimitsConfig(max_chars=1000, deadline_s=20))
+    cfg = ServeConfig(models=folders, workers=2, limits=LimitsConfig(max_chars=1000, deadline_s=300))
     running = Running(cfg, corrections)
     yield running
     running.end()
@@ -260,6 +261,7 @@ def test_a_deadline_ends_a_request_whose_worker_hangs(folders):
             translate(running, SENTENCES[0])
         os.kill(worker.pid, signal.SIGCONT)
         running.call(_until(lambda: not worker.is_busy))
+        running.service.cfg = running.service.cfg.model_copy(update={"limits": PATIENT})
         assert translate(running, SENTENCES[0]).text  # nothing of the late answer is left over
     finally:
         running.end()
@@ -270,7 +272,7 @@ def test_a_new_version_of_a_bundle_is_served_after_a_reload(tmp_path):
     new = bundle_of(tmp_path / "new" / "model", "en", "fr", d_ff=48)
     before, after = (mtkit.translate_text(mtkit.Translator.load(each), TEXT) for each in (folder, new))
     assert before != after
-    running = Running(ServeConfig(models=[folder], workers=1))
+    running = Running(ServeConfig(models=[folder], workers=1, limits=PATIENT))
     try:
         shutil.rmtree(folder)
         shutil.copytree(new, folder)
@@ -296,7 +298,7 @@ def test_what_a_worker_loads_later_is_of_the_same_version(tmp_path):
 @pytest.mark.parametrize("name", ["src.spm", "model.safetensors"])  # both of the manifest that is served
 def test_a_damaged_model_is_named_and_stays_as_it_is_loaded(tmp_path, caplog, name):
     folder = bundle_of(tmp_path / "model", "en", "fr")
-    running = Running(ServeConfig(models=[folder], workers=1))
+    running = Running(ServeConfig(models=[folder], workers=1, limits=PATIENT))
     try:
         before = translate(running).text
         (folder / name).write_bytes(b"broken")
@@ -313,11 +315,11 @@ def test_a_service_whose_model_cannot_be_loaded_does_not_start(tmp_path):
         file.seek(-4, os.SEEK_END)
         file.write(b"\xff\xff\xff\x7f")
     with pytest.raises(MtkitError, match=r"model\.safetensors has changed"):
-        Running(ServeConfig(models=[folder], workers=1))
+        Running(ServeConfig(models=[folder], workers=1, limits=PATIENT))
 
 
 def test_under_a_cap_on_memory_models_take_turns(folders, library):
-    running = Running(ServeConfig(models=folders, workers=1, memory_mb=1))
+    running = Running(ServeConfig(models=folders, workers=1, memory_mb=1, limits=PATIENT))
     try:
         for _ in range(2):
             assert translate(running, SENTENCES[0]).text == library["en", "fr"](SENTENCES[0])

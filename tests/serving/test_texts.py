@@ -28,7 +28,7 @@ def test_others_are_served_while_a_text_is_read_and_filled(part, text, options, 
 
     def waits(*arguments):
         begun.set()
-        assert others_served.wait(30), "the event loop stood still"
+        assert others_served.wait(300), "the event loop stood still"
         return work(*arguments)
 
     async def scenario():

@@ -1,5 +1,4 @@
 import re
-import time
 
 import pytest
 from hypothesis import given
@@ -167,10 +166,8 @@ def test_what_a_model_loses_comes_last_and_what_it_doubles_goes():
 
 def test_a_pattern_that_takes_for_ever_is_stopped_and_named(monkeypatch):
     monkeypatch.setattr("mtkit.tokens.placeholders._LIMIT_S", 0.2)
-    began = time.monotonic()
     with pytest.raises(DataError, match=r"data\.placeholders: '\(\?:a\|aa\)\+\$' takes more than .* of 101 characters"):
         Placeholders([r"(?:a|aa)+$"]).replace("a" * 100 + "b")
-    assert time.monotonic() - began < 30
 
 
 def test_the_target_has_the_tokens_of_its_source(tokenizer):

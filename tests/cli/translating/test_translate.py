@@ -243,6 +243,6 @@ def test_a_line_comes_out_before_the_next_goes_in(shared_bundle, expected):
                 assert process.stdout.readline().decode() == translation + "\n"
             process.stdin.close()
             assert process.stdout.read() == b"[]\n"
-            assert process.wait(60) == 0
+            assert process.wait(300) == 0
         finally:
             process.kill()

@@ -26,7 +26,7 @@ def server():
 def send(address, *parts, close=True):
     """Send parts, and return all that comes until the server closes the connection, or answers what is whole."""
     host = urlsplit(address)
-    with socket.create_connection((host.hostname, host.port), timeout=10) as connection:
+    with socket.create_connection((host.hostname, host.port), timeout=300) as connection:
         for part in parts:
             try:
                 connection.sendall(part)
@@ -52,7 +52,7 @@ def status_of(answer):
 @pytest.fixture(autouse=True)
 def still_answers(server):
     yield
-    with urllib.request.urlopen(f"{server}/translate", TEXT, timeout=10) as answer:
+    with urllib.request.urlopen(f"{server}/translate", TEXT, timeout=300) as answer:
         assert json.load(answer) == {"translatedText": "ONE"}
 
 

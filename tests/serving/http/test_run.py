@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tiny_server import bundle_of, is_running
 
-_ANSWER_S = 60.0
+_ANSWER_S = 300.0
 
 
 @pytest.fixture(scope="module")
