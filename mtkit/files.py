@@ -15,7 +15,7 @@ from typing import IO, Any, BinaryIO
 from mtkit.console import log
 from mtkit.errors import MtkitError, TrainingError
 
-# Endings of hidden names: a file or folder being written, and a folder being replaced.
+# Suffixes of hidden names: a file or folder being written, and a folder being replaced.
 TEMPORARY = ".mtkit-tmp"
 _MOVED_ASIDE = ".old" + TEMPORARY
 MAKE_ROOM = "what was saved before is untouched: make room and run the same command again"

@@ -27,6 +27,6 @@ def int8_is_equal(files: BundleFiles) -> bool:
         return False
     try:
         scores = parse_json(path.read_text(encoding="utf-8"))["bleu"].values()
-        return all(score["int8"] >= score["fp32"] - EQUAL_BLEU for score in scores)
+        return bool(scores) and all(score["int8"] >= score["fp32"] - EQUAL_BLEU for score in scores)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BundleError(f"{path}: not the scores of a model in int8 ({error}); remove it and its entry") from None

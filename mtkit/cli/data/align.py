@@ -33,7 +33,7 @@ def align(
     langs: LangsOption = None,
     model: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Run or bundle that translates SRC, so that like is compared with like."),
+        typer.Option(metavar="FOLDER", help="Run or bundle that translates SRC, to compare TGT with its translations."),
     ] = None,
 ) -> None:
     """Make sentence pairs from two documents that translate each other, but not line by line.

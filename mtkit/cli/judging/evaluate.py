@@ -151,7 +151,7 @@ def evaluate(
     sacreBLEU computes all scores but those of --scores; the signature of a score says how.
 
     A classifier (task: classify) is scored on labelled text: accuracy, precision, recall, F1 and AUC of each label, how
-    far its probabilities can be trusted, and what it takes for what.
+    far its probabilities can be trusted, and which labels it confuses.
 
     With --split dev, the command scores each of several dev sets separately.
     """
