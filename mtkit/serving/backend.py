@@ -1,4 +1,4 @@
-"""What the adapters of all dialects share."""
+"""The parts of the server that the adapters of all dialects share."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -26,12 +26,12 @@ class Backend:
 
     @property
     def detector(self) -> Detector:
-        """What tells the languages of the models that are served now."""
+        """The detector for the languages of the models that are served now."""
         return _detector(self.service.models)
 
     @classmethod
     def from_config(cls, cfg: ServeConfig) -> "Backend":
-        """Make the parts. Raises MtkitError if one cannot be."""
+        """Create the parts. Raises MtkitError if one cannot be created."""
         corrections = None if cfg.corrections.file is None else Corrections(cfg)
         service = Service(cfg, corrections)
         glossaries = None if cfg.glossaries is None else Glossaries(cfg.glossaries, cfg.limits.max_terms)

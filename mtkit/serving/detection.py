@@ -1,6 +1,6 @@
-"""Tell in which of the served languages a text is; "unsure" is an answer, and the right one for all other languages.
+"""Detect which of the served languages a text is in; "unsure" is an answer, and the right one for any other language.
 
-Two witnesses are heard. py3langid's n-grams tell the served languages from each other and from the usual languages of
+The detector combines two sources. py3langid's n-grams separate the served languages from each other and from the
 other text. The tokenizers of the served models know the words of their training text, which decides short texts.
 """
 
@@ -38,7 +38,7 @@ class Detection:
 
 
 class Detector:
-    """Tells the served languages apart, and from all others."""
+    """Detects which of the served languages a text is in, if any."""
 
     def __init__(self, languages: Sequence[str], words: Mapping[str, Side] | None = None) -> None:
         """words: a side of a model's training text in each language, where there is one.
@@ -60,7 +60,7 @@ class Detector:
         return cls([language.code for language in models.languages], models.words)
 
     def detect(self, text: str) -> Detection:
-        """Return the language of a text, whose tags and addresses are not looked at."""
+        """Return the language of a text, ignoring its tags and addresses."""
         text = without_addresses(without_tags(text[:_MOST_CHARS]))
         if not has_letters(text):
             return Detection(None, 0.0, ())
@@ -72,7 +72,7 @@ class Detector:
         return Detection(language if confidence >= _SURE else None, confidence, candidates)
 
     def _leads(self, text: str) -> Floats:
-        """Return the log-odds of each language from what its words are like, before their n-grams are looked at."""
+        """Return the log-odds of each language by its known words alone, before n-grams count."""
         words = [word.lower() if word.isupper() else word for word in words_of(text)[:_MOST_WORDS]]
         words = [word for word in words if not any(map(str.isdigit, word))]
         leads = np.zeros(len(self._identifier.langs), np.float32)

@@ -1,4 +1,4 @@
-"""Documents as jobs: uploaded, translated one after the other behind all texts, kept for an hour, fetched."""
+"""Translate uploaded documents as background jobs, after all texts, and keep each result for an hour."""
 
 import asyncio
 import secrets
@@ -36,7 +36,7 @@ _STOPPED = "the service was stopped before the document was translated; send it 
 
 @dataclass(eq=False)
 class DocumentJob:
-    """A document that was uploaded, and what has become of it."""
+    """An uploaded document and the state of its translation."""
 
     id: str  # cannot be guessed
     name: str  # of the translated file: without a path, safe to save under
@@ -56,12 +56,12 @@ class DocumentJob:
 
     @property
     def error(self) -> str | None:
-        """The message for the caller if there is no translation."""
+        """The error message for the caller, if the translation failed."""
         return None if self.refusal is None else str(self.refusal)
 
     @property
     def source_path(self) -> Path:
-        """The file that was uploaded; it is gone once the job has ended."""
+        """The uploaded file, which is deleted once the job has ended."""
         return self.folder / f"{self.id}.source"
 
     @property
@@ -71,7 +71,7 @@ class DocumentJob:
 
     @property
     def result(self) -> bytes | None:
-        """The bytes of the translated file; None if it is not there (any more)."""
+        """The bytes of the translated file; None if there is none, or it was deleted."""
         if self.status != "done":
             return None
         with suppress(FileNotFoundError):
@@ -84,7 +84,7 @@ class DocumentJob:
 
 
 class Documents:
-    """The jobs of all callers. Their files are on disk, in a folder that only this user can read."""
+    """The jobs of all callers. Their files are in a folder that only the user of the service can read."""
 
     def __init__(self, service: Service, limits: LimitsConfig, detect: Callable[[str], str | None]) -> None:
         """detect: returns the language of a text, None if it is not clear."""
@@ -106,9 +106,9 @@ class Documents:
         terms: Sequence[TermLine] = (),
         format: str | None = None,
     ) -> DocumentJob:
-        """Accept a document; its translation begins when its turn comes.
+        """Accept a document and translate it when its turn comes.
 
-        name: of the file, whose ending tells the format unless `format` does. src: None if it is to be detected.
+        name: of the file; its extension gives the format unless `format` does. src: None to detect the language.
         Raises BadRequest for an unknown format or language, TooLarge, or Busy if too many documents wait.
         """
         if len(raw) > self._limits.max_file_mb * 1e6:
@@ -135,7 +135,7 @@ class Documents:
         except OSError as error:
             self._forget(job)
             log.error(f"a document was refused: {error}")
-            raise Busy("the service has no room for documents now", retry_after_s=60) from None
+            raise Busy("the service cannot store documents now; try again later", retry_after_s=60) from None
         self._waiting.setdefault(caller.name, deque()).append(job)
         self._start_next()
         return job
@@ -144,11 +144,11 @@ class Documents:
         """Return a job of this caller. Raises NotFound, also if it is another caller's."""
         job = self._jobs.get(id)
         if job is None or job.caller.name != caller.name:
-            raise NotFound("there is no such document; documents are kept for an hour after their translation")
+            raise NotFound("no such document; the service deletes documents an hour after it translated them")
         return job
 
     async def remove(self, job: DocumentJob) -> None:
-        """Forget a job; end it if it has not ended."""
+        """Delete a job, after stopping it if it still runs."""
         task = self._tasks.get(job)
         if task is not None:
             task.cancel()
@@ -158,7 +158,7 @@ class Documents:
         self._start_next()
 
     async def close(self) -> None:
-        """End all jobs, and remove their files."""
+        """Stop all jobs and delete their files."""
         self._waiting.clear()  # so that none starts when another ends
         for job in list(self._jobs.values()):
             await self.remove(job)
@@ -178,11 +178,11 @@ class Documents:
             ended = (job for job in self._jobs.values() if job.ended.is_set())
             oldest = max(ended, key=lambda job: n_jobs[job.caller.name], default=None)
             if oldest is None or n_jobs[oldest.caller.name] < n_jobs[caller.name]:
-                raise Busy(f"{len(self._jobs)} documents are kept or wait: try again later", retry_after_s=60)
+                raise Busy(f"{len(self._jobs)} documents are stored or waiting; try again later", retry_after_s=60)
             await self.remove(oldest)
 
     def _start_next(self) -> None:
-        """Start jobs, of each caller in turn, as long as one more can run."""
+        """Start jobs, from each caller in turn, while there is capacity."""
         while self._waiting and len(self._tasks) < _AT_ONCE:
             name, jobs = self._waiting.popitem(last=False)
             job = jobs.popleft()
@@ -191,19 +191,19 @@ class Documents:
             self._tasks[job] = asyncio.get_running_loop().create_task(self._run(job))
 
     async def _run(self, job: DocumentJob) -> None:
-        """Translate a document. Whatever happens, the job ends, and the next one starts."""
+        """Translate a document, end its job whatever happens, and start the next one."""
         seconds = self._limits.document_deadline_s
         try:
             async with asyncio.timeout(seconds):
                 await self._translate(job)
             job.status = "done"
         except TimeoutError:
-            job.refusal = TooLate(f"not done within {seconds:g} s: divide the document")
+            job.refusal = TooLate(f"not done within {seconds:g} s; divide the document")
         except Refusal as error:
             job.refusal = error
         except OSError as error:
-            log.error(f"a document could not be kept: {error}")
-            job.refusal = Busy("the service has no room for documents now; send it again later", retry_after_s=60)
+            log.error(f"could not store a document: {error}")
+            job.refusal = Busy("the service cannot store documents now; send it again later", retry_after_s=60)
         except Exception as error:
             log_fault("a document could not be translated", error)
             job.refusal = Fault(_FAULT)
@@ -241,20 +241,20 @@ class Documents:
             await ask("write")
 
     def _find_source(self, job: DocumentJob, beginning: str) -> None:
-        """Detect the language of a document if the caller has not given it; without letters it has none.
+        """Detect the language of a document if the caller has not given it; a document without letters has none.
 
         Raises BadRequest if it is not clear.
         """
         if job.src is None and has_letters(beginning):
             job.src = self._detect(beginning)
             if job.src is None:
-                raise BadRequest("the language of the document is not clear: say which it is")
+                raise BadRequest("the language of the document is not clear; set source to its code")
 
     @asynccontextmanager
     async def _worker(self, job: DocumentJob) -> AsyncIterator[Callable[..., Awaitable[dict[str, Any]]]]:
-        """Yield what asks a process that reads and writes the document; at the end of the block, end the process.
+        """Yield a function that sends requests to a new process for this document; end the process after the block.
 
-        It raises BadRequest for a document that cannot be read.
+        The function raises BadRequest for a document that cannot be read.
         """
         settings = {"source": str(job.source_path), "result": str(job.result_path), "options": asdict(job.options)}
         worker = await start_worker("mtkit.serving.workers.document_worker", settings)
@@ -277,7 +277,7 @@ class Documents:
             await worker.end(at_once=True)
 
     def _forget(self, job: DocumentJob) -> None:
-        """Drop a job that does not run, with its files."""
+        """Remove a job that is not running, with its files."""
         self._jobs.pop(job.id, None)
         if (expiry := self._expiries.pop(job, None)) is not None:
             expiry.cancel()
@@ -296,7 +296,7 @@ class Documents:
 def _result_name(name: str, tgt: str) -> str:
     """Return the name of a translated file: report_fr.docx for report.docx.
 
-    It has no path, no characters that a file system or a header would take for something else, and some length.
+    It has no path, is not empty, and has no characters with a special meaning in file systems or headers.
     """
     base = PureWindowsPath(name).name  # of a path in either notation
     safe = "".join(letter if letter.isalnum() or letter in "-_. ()" else "_" for letter in base).strip(" .")

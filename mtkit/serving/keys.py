@@ -1,4 +1,4 @@
-"""Who may ask, and how often: API keys, kept as hashes, and a limit on the requests of each caller."""
+"""API keys, stored as hashes, and the limit on the requests of each caller."""
 
 import time
 from collections import OrderedDict
@@ -16,26 +16,26 @@ _PREFIX_OF_A_CUSTOMER = 64  # bits of an IPv6 address; all others are his to cho
 
 @dataclass
 class _Bucket:
-    """Requests that a caller has left; they come back with time."""
+    """The number of requests that a caller has left, which refills with time."""
 
     n_left: float
     at: float
 
 
 class Gate:
-    """Lets callers in."""
+    """Identifies callers and enforces their limits."""
 
     def __init__(self, cfg: ServeConfig) -> None:
-        """Raises ConfigError if the file of keys cannot be used."""
+        """Raises ConfigError if the key file cannot be used."""
         self._keys = None if cfg.keys.file is None else Keys(cfg.keys.file)
         self._is_key_required = cfg.keys.required
         self._per_minute = cfg.limits.requests_per_minute
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
     def admit(self, key: str | None, address: str) -> Caller:
-        """Return the caller with this key, or without one from this address.
+        """Return the caller with this key or, without a key, from this address.
 
-        A service without keys ignores the key: clients send one in any case.
+        A service without keys ignores the key, because some clients always send one.
         Raises Forbidden for an unknown key, or none where one is needed; TooManyRequests if the caller must wait.
         """
         entry = self._keys.find(key) if self._keys is not None and key else None
@@ -50,7 +50,7 @@ class Gate:
         return Caller()
 
     def is_key_of(self, name: str, key: str) -> bool:
-        """Return whether a key is that of this name."""
+        """Return whether the key belongs to this name."""
         entry = None if self._keys is None else self._keys.find(key)
         return entry is not None and entry.name == name
 
@@ -73,7 +73,7 @@ class Gate:
 
 
 def _neighbourhood(address: str) -> str:
-    """Return the addresses that one caller may have: an IPv4 address, or a network of IPv6."""
+    """Return the addresses that count as one caller: an IPv4 address, or a network of IPv6."""
     if ":" not in address:
         return address
     try:

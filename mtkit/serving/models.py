@@ -1,4 +1,4 @@
-"""Which models are served: their languages, the way from one language to another, and their versions."""
+"""The served models: their languages, their versions, and the path from one language to another."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ _MOST_MODELS_IN_A_PATH = 2  # each further one adds the errors of all before it
 
 @dataclass(frozen=True)
 class Model:
-    """A model that is served."""
+    """A served model."""
 
     version: ModelVersion
     src: str  # language codes, in their shortest spelling
@@ -30,7 +30,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Language:
-    """A language that texts may be in."""
+    """A source or target language."""
 
     code: str
     name: str
@@ -73,7 +73,7 @@ class ServedModels:
 
     @property
     def words(self) -> dict[str, Side]:
-        """What the training text tells of the words of each language: of several models, the largest vocabulary."""
+        """The side of a training text for each language; of several models, the one with the largest vocabulary."""
         found: dict[str, Side] = {}
         for model in self.models:
             for code, side in ((model.src, model.sides.src), (model.tgt, model.sides.tgt)) if model.sides else ():
@@ -83,7 +83,7 @@ class ServedModels:
         return found
 
     def path(self, src: str, tgt: str) -> list[Model]:
-        """Return the models to apply one after the other; [] if both languages are the same.
+        """Return the models to apply in order; [] if both languages are the same.
 
         Raises BadRequest for a language that is not served, or two that no models connect.
         """
@@ -92,11 +92,11 @@ class ServedModels:
             return []
         path = self._find(src, tgt)
         if not path:
-            raise BadRequest(f"{src} is not translated into {tgt}; the pairs are {self._pairs()}")
+            raise BadRequest(f"{src} cannot be translated into {tgt}; the pairs are {self._pairs()}")
         return path
 
     def code(self, language: str) -> str:
-        """Return the code of a served language: that of `en` for en, EN and en-US. Raises BadRequest for another."""
+        """Return the code of a served language, such as `en` for en, EN and en-US. Raises BadRequest for any other."""
         wanted = normal_code(language.strip())
         codes = [served.code for served in self.languages]
         bare = wanted.partition("-")[0]
@@ -112,7 +112,7 @@ class ServedModels:
         return ", ".join(f"{language.code}-{tgt}" for language in self.languages for tgt in language.targets)
 
     def _find(self, src: str, tgt: str) -> list[Model]:
-        """Return the shortest way between two languages, by the order of the models where several are short."""
+        """Return the shortest path between two languages; of equally short ones, the first by the order of models."""
         ways: deque[list[Model]] = deque([model] for (start, _), model in self._by_pair.items() if start == src)
         while ways:
             way = ways.popleft()
@@ -124,7 +124,7 @@ class ServedModels:
 
 
 def read_models(folders: Sequence[Path], decode: Mapping[str, object]) -> ServedModels:
-    """Find the bundles in these run or bundle folders, and verify them but for the weights, which workers verify.
+    """Find the bundles in these run or bundle folders and verify all but the weights, which workers verify.
 
     decode: keys of their decode section to change.
     Raises BundleError, ConfigError or UsageError that says which folder cannot be served, and why.
@@ -139,8 +139,7 @@ def _model_of(files: BundleFiles) -> Model:
     data, decode = files.config.data, files.config.decode
     if data.src_lang == "src" or data.tgt_lang == "tgt":
         raise BundleError(
-            f"{files.folder}: its config does not say the languages that it translates between; train it with "
-            "data.src_lang and data.tgt_lang"
+            f"{files.folder}: its config does not name its languages; train it with data.src_lang and data.tgt_lang"
         )
     return Model(
         ModelVersion(files.folder, fingerprint(files.manifest)),

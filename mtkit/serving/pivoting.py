@@ -1,4 +1,4 @@
-"""Two translations of a sentence, one after the other, as one."""
+"""Translate through a pivot language and report both steps as one translation."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,9 +11,9 @@ from mtkit.documents.transfer import Floats
 
 
 def through(first: Translated, second: Translated) -> Translated:
-    """Return a translation through another language: `second` is the translation of `first`'s text.
+    """Combine two steps into one translation: `second` is the translation of `first`'s text.
 
-    What looks wrong with either looks wrong with both. There is no confidence: neither model saw the whole way.
+    It has the suspected faults of both. It has no confidence, because neither model saw both ends.
     """
     faults = list(dict.fromkeys([*first.faults, *second.faults]))
     n_placed = max(first.n_placed, second.n_placed)
@@ -24,7 +24,7 @@ def through(first: Translated, second: Translated) -> Translated:
 
 
 def _composed(first: Alignment, second: Alignment) -> Alignment:
-    """Return how the words of the last text correspond to those of the first, through those between."""
+    """Align the words of the last text with those of the first, through the text between."""
     if not (first.src and first.tgt and second.src and second.tgt):
         return Alignment((), (), ())
     between = _overlaps(second.src, first.tgt)
@@ -33,7 +33,7 @@ def _composed(first: Alignment, second: Alignment) -> Alignment:
 
 
 def _overlaps(words: Sequence[Interval], others: Sequence[Interval]) -> Floats:
-    """Return which share of each word (row) lies in each of the others; the two cut the same text differently."""
+    """Return which share of each word (row) lies in each of the others; the two split the same text differently."""
     shares = np.array(
         [[max(0, min(end, e) - max(start, s)) for s, e in others] for start, end in words], dtype=np.float64
     )

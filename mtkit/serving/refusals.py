@@ -1,15 +1,15 @@
-"""Why a request is not done: each reason with the HTTP status that tells it."""
+"""The reasons to refuse a request, each with its HTTP status."""
 
 import math
 
 
 class Refusal(Exception):
-    """A request that is not done. Its message is for the caller: what is wrong, and what to do."""
+    """A refused request. Its message tells the caller what is wrong and what to do."""
 
     status = 400
 
     def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
-        """retry_after_s: when it may help to ask again."""
+        """retry_after_s: seconds after which it may help to try again."""
         super().__init__(message)
         self.retry_after_s = None if retry_after_s is None else max(1, math.ceil(retry_after_s))
 
@@ -19,13 +19,13 @@ class BadRequest(Refusal):
 
 
 class Forbidden(Refusal):
-    """The key is missing or unknown, or the service does not do this."""
+    """The key is missing or unknown, or this service does not offer the feature."""
 
     status = 403
 
 
 class NotFound(Refusal):
-    """There is no such glossary, document or download, or not for this caller."""
+    """The glossary, document or download does not exist, or belongs to another caller."""
 
     status = 404
 
@@ -37,19 +37,19 @@ class TooSlow(Refusal):
 
 
 class TooLarge(Refusal):
-    """A text, file or glossary is longer than its limit."""
+    """A text, file or glossary exceeds its limit."""
 
     status = 413
 
 
 class WrongHost(Refusal):
-    """The request names a host that this service is not."""
+    """The request names a host that this service does not accept."""
 
     status = 421
 
 
 class TooManyRequests(Refusal):
-    """The caller has used up its requests for now."""
+    """The caller has used up its requests or space for now."""
 
     status = 429
 
@@ -61,13 +61,13 @@ class Busy(Refusal):
 
 
 class Unready(Refusal):
-    """A model's folder is being replaced, with no known end."""
+    """A model's folder is being replaced, which may take any time."""
 
     status = 503
 
 
 class EndsWorkers(Refusal):
-    """Workers die of this text. Clients send again what is answered by 5xx, so the status is another one."""
+    """The text crashes workers. The status is not 5xx, because clients would send the request again."""
 
 
 class TooLate(Refusal):
@@ -77,6 +77,6 @@ class TooLate(Refusal):
 
 
 class Fault(Refusal):
-    """The service is at fault; its log says how."""
+    """The service failed; its log says why."""
 
     status = 500

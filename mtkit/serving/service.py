@@ -1,4 +1,4 @@
-"""Texts in, translations out, of all requests together: what the adapters of all dialects call."""
+"""The translation service behind all dialects: it batches the texts of all requests."""
 
 import asyncio
 from collections import Counter
@@ -45,10 +45,10 @@ _WINDOW = 64  # sentences of a text in the queue at a time, if they are sent one
 
 
 class Service:
-    """All models behind one door. Whatever it is asked, an answer or a `Refusal` comes before the deadline."""
+    """All models behind one interface. Every request gets a result or a `Refusal` before the deadline."""
 
     def __init__(self, cfg: ServeConfig, corrections: "Corrections | None" = None) -> None:
-        """Read the models. Raises MtkitError if one cannot be served."""
+        """Find the models. Raises MtkitError if one cannot be served."""
         self.cfg = cfg
         self.corrections = corrections
         self.models: ServedModels = read_models(cfg.models, cfg.decode)
@@ -63,7 +63,7 @@ class Service:
         self._versions = {model.version for model in self.models.models}  # that workers may have loaded
 
     async def start(self) -> None:
-        """Start the workers, unless they are started, and have each model tried. Raises MtkitError if one fails."""
+        """Start the workers, unless they have started, and test each model. Raises MtkitError if one fails."""
         if self.pool.workers:
             return
         await self.pool.start()
@@ -88,23 +88,23 @@ class Service:
 
     @property
     def is_alive(self) -> bool:
-        """Whether there is a worker."""
+        """Whether a worker is alive."""
         return bool(self.pool.workers)
 
     async def close(self) -> None:
-        """Finish what has been accepted, then end the workers."""
+        """Finish the accepted requests, then stop the workers."""
         try:
             async with asyncio.timeout(self.cfg.limits.deadline_s):
                 await self.batcher.drain()
         except TimeoutError:
-            log.warning("some requests were not done before the deadline")
+            log.warning("the service stopped before some requests were finished")
         await self.batcher.close()
         await self.pool.close()
 
     async def reload(self) -> None:
-        """Look at the bundles again; serve those that have changed, once each has been tried.
+        """Reread the bundles and serve the ones that have changed, once each has passed a test.
 
-        If one is damaged or cannot be served, all stay as they were. Requests finish with the models they began with.
+        If one is damaged or cannot be served, nothing changes. Requests finish with the models that they began with.
         """
         async with self._reloading:
             before = {model.version for model in self.models.models}
@@ -117,7 +117,7 @@ class Service:
                     for model in changed:
                         await self.batcher.run(Work("translate", model.version), [[_TRIAL, False]], [1])
             except (MtkitError, Refusal) as error:
-                log.error(f"the models stay as they were: {error}")
+                log.error(f"the service keeps the models that it has: {error}")
                 return
             self.models = models
             self._retire()
@@ -127,7 +127,7 @@ class Service:
 
     @contextmanager
     def using(self, src: str, tgt: str) -> Iterator[list[Model]]:
-        """Yield the models that translate from one language into another; they stay loaded until the block's end.
+        """Yield the models that translate from one language into another, and keep them loaded until the block ends.
 
         Raises BadRequest as `ServedModels.path` does.
         """
@@ -142,7 +142,7 @@ class Service:
                 self._retire()
 
     def _retire(self) -> None:
-        """Let workers drop the versions that are neither served nor in use."""
+        """Make workers unload the versions that are neither served nor in use."""
         served = {model.version for model in self.models.models}
         self._versions |= served
         retired = {version for version in self._versions - served if not self._uses[version]}
@@ -166,8 +166,8 @@ class Service:
     ) -> TranslatedText:
         """Translate a text between two served languages. Raises Refusal.
 
-        correct: apply corrections, whole texts before sentences; never with terms, which this request itself asks for.
-        read: reads the text, if it is of no `Format`.
+        correct: apply corrections, whole texts before sentences; never with terms, because this request asks for them.
+        read: reads a text that is not in a `Format`.
         """
         self.check_text(text, caller)
         if n_alternatives > self.cfg.limits.max_alternatives:
@@ -196,7 +196,7 @@ class Service:
     async def stream(
         self, text: str, src: str, tgt: str, *, terms: Sequence[TermLine] = (), caller: Caller = NOBODY
     ) -> AsyncIterator[TranslatedSentence | TranslatedText]:
-        """Yield the sentences of a text in order, each as soon as it is translated, and then the whole text.
+        """Yield the sentences of a text in order, each as soon as it is ready, and then the whole text.
 
         Raises Refusal.
         """
@@ -224,15 +224,15 @@ class Service:
             yield await source.translated(results, codes)
 
     def _correction(self, path: Sequence[Model], text: str, caller: Caller) -> str | None:
-        """Return the correction that acts on a whole text or a sentence; None if there is none."""
+        """Return the correction that applies to a whole text or a sentence; None if there is none."""
         if self.corrections is None or not path:
             return None
         return self.corrections.lookup(path[0].src, path[-1].tgt, text, caller)
 
     async def suggest(self, src: str, tgt: str, text: str, suggestion: str, caller: Caller = NOBODY) -> "Verdict":
-        """Keep a correction of a text's translation, beside what the models say now. Raises Refusal."""
+        """Store a correction of a text's translation, together with the models' current one. Raises Refusal."""
         if self.corrections is None:
-            raise Forbidden("this service takes no corrections")
+            raise Forbidden("this service does not accept corrections")
         src, tgt = self.models.code(src), self.models.code(tgt)
         if not self.models.path(src, tgt):
             raise BadRequest("the source and the target are the same language")
@@ -249,7 +249,7 @@ class Service:
 
     @asynccontextmanager
     async def deadline(self) -> AsyncIterator[None]:
-        """End the block with TooLate when a request has taken too long."""
+        """Stop the block with TooLate when a request has taken too long."""
         seconds = self.cfg.limits.deadline_s
         try:
             async with asyncio.timeout(seconds):
@@ -268,9 +268,9 @@ class Service:
         terms: Sequence[TermLine] = (),
         caller: Caller = NOBODY,
     ) -> list[Translated]:
-        """Translate sentences of a document behind requests for texts: if the queue is full, wait for room.
+        """Translate sentences of a document after requests for texts; if the queue is full, wait until it has space.
 
-        patterns: of what is kept exactly. Raises Refusal, but never Busy.
+        patterns: of text to copy exactly. Raises Refusal, but never Busy.
         """
         while True:
             try:
@@ -284,7 +284,7 @@ class Service:
     async def word_probabilities(
         self, pairs: Sequence[tuple[str, str]], src: str, tgt: str, *, caller: Caller = NOBODY
     ) -> list[list[float]]:
-        """Return the probability of each word of translations of sentences, pairs of source and translation."""
+        """Return the probability of each word of the translations in pairs of source and translation."""
         for pair in pairs:
             self.check_text("".join(pair), caller)
         with self.using(src, tgt) as path:
@@ -296,9 +296,9 @@ class Service:
     async def other_words(
         self, sentence: str, translation: str, position: int, src: str, tgt: str, *, caller: Caller = NOBODY
     ) -> dict[str, Any]:
-        """Return what could stand at a word of a translation: see `mtkit.scoring.alternatives.Alternatives`.
+        """Return the alternatives to a word of a translation: see `mtkit.scoring.alternatives.Alternatives`.
 
-        position: of the word, from 1.
+        position: of the word, counted from 1.
         """
         self.check_text(sentence + translation, caller)
         with self.using(src, tgt) as path:
@@ -327,9 +327,9 @@ class Service:
         caller: Caller = NOBODY,
         correct: bool = True,
     ) -> dict[str, Result]:
-        """Return the translations of sentences by one model after the other, by their texts, in order.
+        """Translate sentences by one model after the other; return the translations by source text, in order.
 
-        Without any model they stay as they are.
+        Without models, return the sentences unchanged.
         """
         if terms and len(path) > 1:
             raise BadRequest("a terminology needs a model that translates directly between the two languages")
@@ -360,9 +360,9 @@ class Service:
         return results
 
     def _corrections(self, path: Sequence[Model], sentences: Sequence[Sentence], caller: Caller) -> dict[str, str]:
-        """Return the corrections that act on sentences, by their texts.
+        """Return the corrections that apply to sentences, by their texts.
 
-        None acts on a sentence with tags: where these go in the correction, only the models' alignment could tell.
+        None applies to a sentence with tags, because only the models' alignment could place them in the correction.
         """
         found = {s.text: self._correction(path, s.text, caller) for s in sentences if not s.is_marked}
         return {text: correction for text, correction in found.items() if correction is not None}

@@ -1,4 +1,4 @@
-"""A text of a request in, its sentences out; their translations in, the translated text out."""
+"""Split the text of a request into sentences, and build its translation from theirs."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class TermUse:
-    """A term of a request's terminology that applied, and whether it was met."""
+    """A term of a request's terminology that applied, and how often the translation uses it."""
 
     source: str
     target: str
@@ -69,7 +69,7 @@ class Result:
     is_correction: bool = False
 
     def sentence(self, src: str) -> TranslatedSentence:
-        """Return the result as an answer shows it. src: the sentence."""
+        """Return the result as a response shows it. src: the sentence."""
         found = self.translated
         return TranslatedSentence(src, found.text, found.confidence, found.faults, found.others, self.is_correction)
 
@@ -84,7 +84,7 @@ class SourceText:
 
     @classmethod
     async def read(cls, text: str, format: Format, read: Reader | None = None) -> "SourceText":
-        """Read a text, by the reader if there is one. Raises BadRequest if it is not a text of this format."""
+        """Read a text, with the given reader if there is one. Raises BadRequest if the text is not in this format."""
         is_large = len(text) > _LARGE or format != "text" or read is not None
         try:
             document, sentences = await _apart(partial(_read, text, read or partial(_read_as, format)), is_large)
@@ -97,7 +97,7 @@ class SourceText:
     ) -> TranslatedText:
         """Return the translation of the text.
 
-        results: by its sentences' texts. codes: the languages from source to target.
+        results: by source sentence. codes: the languages from source to target.
         """
         translations = {text: result.translated for text, result in results.items()}
         whole, others = await _apart(partial(_fill, self.document, translations, n_alternatives), self.is_large)
@@ -106,7 +106,7 @@ class SourceText:
 
 
 async def _apart(work: Callable[[], _T], is_large: bool) -> _T:
-    """Do work for a text; for a large one in a thread, so that the event loop can serve others."""
+    """Run work for a text, in a thread if the text is large, so that the event loop can serve other requests."""
     return await asyncio.get_running_loop().run_in_executor(_THREADS, work) if is_large else work()
 
 
@@ -120,7 +120,7 @@ def _read_as(format: Format, text: str) -> Document:
 
 
 def _fill(document: Document, results: Mapping[str, Translated], n_alternatives: int) -> tuple[str, list[str]]:
-    """Return the text, and others: the k-th has the k-th further translation of each sentence that has so many."""
+    """Return the translated text and its alternatives: the k-th uses each sentence's k-th one, if it has that many."""
     texts = [fill(document, results).raw.decode("utf-8")]
     for k in range(n_alternatives):
         kth = {
@@ -132,20 +132,20 @@ def _fill(document: Document, results: Mapping[str, Translated], n_alternatives:
 
 
 def corrected_text(text: str, correction: str, path: Sequence[Model]) -> TranslatedText:
-    """Return a whole text's correction as its translation."""
+    """Return the correction of a whole text as its translation."""
     sentence = TranslatedSentence(text, correction, None, (), (), is_correction=True)
     return TranslatedText(correction, (), [path[0].src, *(model.tgt for model in path)], [sentence], ())
 
 
 def with_correction(translated: TranslatedText, text: str, correction: str, n: int) -> TranslatedText:
-    """Put a whole text's correction before its translation, which becomes one of n alternatives."""
+    """Make a whole text's correction its translation, and the model's translation one of n alternatives."""
     others = dict.fromkeys(other for other in (translated.text, *translated.alternatives) if other != correction)
     sentence = TranslatedSentence(text, correction, None, (), (), is_correction=True)
     return replace(translated, text=correction, alternatives=list(others)[:n], sentences=[sentence])
 
 
 def _term_uses(results: Iterable[Result]) -> list[TermUse]:
-    """Return the terms that applied, with their counts over all sentences."""
+    """Return the terms that applied, with their counts summed over all sentences."""
     uses: dict[int, TermUse] = {}
     for result in results:
         for term in result.terms:

@@ -181,7 +181,7 @@ def test_a_flood_is_refused(file, monkeypatch):
     for n, caller in ((1, ANNE), (2, ANNE), (3, BEN)):
         suggest(corrections, f"Cat number {n} sleeps.", f"Le chat numéro {n} dort.", caller)
     for caller in (ANNE, BEN):
-        with pytest.raises(TooManyRequests, match="suggestions wait"):
+        with pytest.raises(TooManyRequests, match="suggestions are pending"):
             suggest(corrections, "The dog barks.", "Le chien aboie.", caller)
     suggest(corrections, "Cat number 1 sleeps.", "Le chat numéro 1 roupille.")  # takes the place of an old one
     assert len(CorrectionFile(file).list()) == 3
@@ -207,7 +207,7 @@ def test_what_is_no_correction_is_refused(file, source, suggestion, error):
 def test_a_full_disk_is_said_and_nothing_acts(file):
     corrections = opened(file)
     in_loop(lambda: corrections._file.database.run(lambda connection: connection.execute("PRAGMA max_page_count=1")))
-    with pytest.raises(Busy, match="keep this now"):
+    with pytest.raises(Busy, match="store this now"):
         for n in range(50):
             suggest(corrections, f"Cat number {n} sleeps.", f"Le chat numéro {n} dort." + " Bien." * 300)
     assert lookup(corrections, f"Cat number {n} sleeps.") is None
@@ -245,7 +245,7 @@ def test_list_shows_each_suggestion_on_a_line(file):
         ["1", "vetted", "en-fr", "anne", "The dog barks.", "Le chien aboie."],
         ["2", "held", "en-fr", "anne", "The cat sleeps.", "The cat sleeps."],
     ]
-    assert "copies" in shown
+    assert "copy" in shown
     assert command("list", "--file", file, "--state", "accepted")[1].count("\n") == 1
 
 

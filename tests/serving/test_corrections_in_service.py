@@ -104,7 +104,7 @@ def test_what_the_model_said_is_kept_with_the_suggestion(running, place):
 def test_a_service_without_a_file_takes_none(place):
     running = Running(ServeConfig(models=[place / "en-fr" / "model"], workers=1))
     try:
-        with pytest.raises(Forbidden, match="takes no corrections"):
+        with pytest.raises(Forbidden, match="does not accept corrections"):
             running.call(running.service.suggest("en", "fr", CAT, WISHED))
     finally:
         running.end()

@@ -75,10 +75,9 @@ def test_a_text_in_the_target_language_stays_as_it_is():
 
 
 def test_a_language_that_is_not_clear_is_asked_for():
-    assert error_of(ask("POST", "/v2/translate", json={"text": ["xyz"], **TO_FR})) == (
-        400,
-        "the language of the text is not clear: say source_lang",
-    )
+    status, message = error_of(ask("POST", "/v2/translate", json={"text": ["xyz"], **TO_FR}))
+    assert status == 400
+    assert "not clear" in message and "set source_lang" in message
 
 
 @pytest.mark.parametrize(
@@ -113,7 +112,7 @@ def test_what_changes_nothing_is_accepted(values):
         ({"tag_handling": "xml", "text": ["a <b>c"]}, 400, "line 1"),
         ({"target_lang": "ZZ"}, 400, "ZZ is not supported"),
         ({"source_lang": "ZZ"}, 400, "ZZ is not supported"),
-        ({"source_lang": "FR", "target_lang": "DE"}, 400, "fr is not translated into de"),
+        ({"source_lang": "FR", "target_lang": "DE"}, 400, "fr cannot be translated into de"),
         ({"text": []}, 400, "text"),
         ({"text": ["a"] * 51}, 400, "51 texts"),
         ({"text": [1]}, 400, "text"),
@@ -402,7 +401,8 @@ def test_a_glossary_of_version_2_is_made_read_used_and_deleted(keeping):
             assert one["terms"] == [{"source": "cat", "target": "chat", "required": 1, "met": 0}]
             assert (await client.delete(path)).status_code == 204
             for answer in (await client.get(path), await client.post("/v2/translate", json=request)):
-                assert error_of(answer) == (404, "there is no such glossary")
+                status, message = error_of(answer)
+                assert status == 404 and "no such glossary" in message
             return glossary
 
     glossary = asyncio.run(scenario())
@@ -421,10 +421,8 @@ def test_a_glossary_of_version_3_changes(keeping):
             path = f"/v3/glossaries/{made.json()['glossary_id']}"
             pair = {"source_lang": "EN", "target_lang": "FR"}
             for two in (path.replace("v3", "v2"), f"{path.replace('v3', 'v2')}/entries"):
-                assert error_of(await client.get(two)) == (
-                    400,
-                    "the glossary has 2 dictionaries; ask for it by /v3/glossaries",
-                )
+                status, message = error_of(await client.get(two))
+                assert status == 400 and "2 dictionaries" in message and "/v3/glossaries" in message
             assert (await client.get("/v2/glossaries")).json() == {"glossaries": []}
             assert (await client.get("/v3/glossaries")).json() == {"glossaries": [made.json()]}
             change = {"name": "Animals", "dictionaries": [{**pets, "entries": "dog\tchien"}]}
@@ -490,7 +488,7 @@ def test_the_first_of_several_glossaries_counts(keeping):
     ("values", "fact"),
     [
         ({"target_lang": "zz"}, "zz is not supported"),
-        ({"source_lang": "fr", "target_lang": "en"}, "fr is not translated"),
+        ({"source_lang": "fr", "target_lang": "en"}, "fr cannot be translated"),
         ({"target_lang": "en"}, "no single model"),
         ({"entries": "cat"}, "entry 1"),
         ({"entries_format": "xlsx"}, "entries_format"),

@@ -168,7 +168,7 @@ def test_a_document_that_cannot_be_translated_says_why(raw, error):
         (b"text", "a.xyz", "en", BadRequest, "docx"),
         (b"text", "", "en", BadRequest, "docx"),
         (b"text", "a.txt", "de", BadRequest, "de is not supported"),
-        (b"text", "a.txt", "fr", BadRequest, "fr is not translated into en"),
+        (b"text", "a.txt", "fr", BadRequest, "fr cannot be translated into en"),
     ],
 )
 def test_what_cannot_be_a_job_is_refused_at_once(raw, name, src, refusal, fact):
@@ -308,7 +308,7 @@ def test_a_full_disk_refuses_the_document(monkeypatch):
             raise OSError(28, "No space left on device")
 
         monkeypatch.setattr("pathlib.Path.write_bytes", full)
-        with pytest.raises(Busy, match="no room"):
+        with pytest.raises(Busy, match="cannot store documents"):
             await submit(jobs, b"text")
         assert jobs._jobs == {}
 

@@ -169,7 +169,7 @@ def test_entries_are_read(text, format, entries):
 @pytest.mark.parametrize(
     ("text", "format", "fact"),
     [
-        ("", "tsv", "needs entries"),
+        ("", "tsv", "at least one entry"),
         ("cat\tchat\ndog", "tsv", "entry 2.*target"),
         ("cat\tchat\tx", "tsv", "entry 1"),
         ("\tchat", "tsv", "entry 1"),

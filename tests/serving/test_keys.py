@@ -70,7 +70,7 @@ def test_only_the_owner_may_read_a_file_of_keys(path):
 def test_a_file_that_others_may_change_is_refused(path):
     add_key(path, "ann")
     path.chmod(0o620)
-    with pytest.raises(ConfigError, match=r"others may add keys to it \(mode 620\); run: chmod 600"):
+    with pytest.raises(ConfigError, match=r"other users .*mode 620.* chmod 600"):
         gate_of(path)
     path.chmod(0o644)  # checksums are no secret
     gate_of(path)
@@ -78,7 +78,7 @@ def test_a_file_that_others_may_change_is_refused(path):
 
 def test_a_name_has_one_key(path):
     add_key(path, "ann")
-    with pytest.raises(UsageError, match="ann has a key; to replace it, first run: mtkit keys remove ann"):
+    with pytest.raises(UsageError, match=r"ann already has a key.* mtkit keys remove ann"):
         add_key(path, "ann")
 
 

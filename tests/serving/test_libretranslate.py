@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 
 import pytest
 from tiny_server import KeptCorrections, ask, client_of, loud_backend
@@ -51,10 +52,9 @@ def test_raw_utf_8_in_a_form_is_read():
 @pytest.mark.parametrize("headers", [{}, {"Content-Type": "text/plain"}, {"Content-Type": FORM}])  # FORM: `curl -d`
 def test_json_that_is_not_said_to_be_json_is_told_so(headers):
     answer = ask("POST", "/translate", content=json.dumps({"q": "one", **EN_FR}), headers=headers)
-    assert error_of(answer) == (
-        400,
-        "Invalid request: the body looks like JSON; send it with the header Content-Type: application/json",
-    )
+    status, message = error_of(answer)
+    assert status == 400
+    assert "looks like JSON" in message and "Content-Type: application/json" in message
 
 
 def test_a_list_of_texts_gives_a_list():
@@ -90,10 +90,9 @@ def test_the_language_of_each_text_is_detected():
 
 
 def test_a_text_of_no_clear_language_is_not_guessed():
-    assert error_of(translate(q="xyz", source="auto")) == (
-        400,
-        "the language of the text is not clear: say source instead of auto",
-    )
+    status, message = error_of(translate(q="xyz", source="auto"))
+    assert status == 400
+    assert "not clear" in message and "set source" in message
 
 
 @pytest.mark.parametrize(
@@ -138,23 +137,23 @@ def test_terms_are_reported(terms):
         ({"q": "a", "source": None}, "Invalid request: missing source parameter"),
         ({"q": "a", "source": "zz"}, "zz is not supported; the languages are en, fr, de"),
         ({"q": "a", "target": "zz"}, "zz is not supported; the languages are en, fr, de"),
-        ({"q": "a", "target": "de"}, "en is not translated into de; the pairs are en-fr, de-fr"),
-        ({"q": "abcdef"}, "Invalid request: request (6) exceeds text limit (5)"),
-        ({"q": ["a"] * 51}, "Invalid request: request (51) exceeds text limit (50)"),
-        ({"q": ["abcde"] * 11}, "Invalid request: request (55) exceeds text limit (50) of all texts"),
-        ({"q": "a", "alternatives": 9}, "Invalid request: alternatives parameter must be <= 4"),
-        ({"q": "a", "alternatives": -1}, "Invalid request: alternatives parameter: Input should be greater than"),
-        ({"q": "a", "alternatives": "2"}, "Invalid request: alternatives parameter: Input should be a valid integer"),
-        ({"q": "a", "format": "pdf"}, "Invalid request: format parameter: Input should be 'text' or 'html'"),
-        ({"q": 7}, "Invalid request: q parameter: Input should be a valid string"),
+        ({"q": "a", "target": "de"}, "en cannot be translated into de; .*pairs are en-fr, de-fr"),
+        ({"q": "abcdef"}, r"request \(6\) exceeds text limit \(5\)"),
+        ({"q": ["a"] * 51}, r"request \(51\) exceeds text limit \(50\)"),
+        ({"q": ["abcde"] * 11}, r"request \(55\) .* \(50\) of all texts"),
+        ({"q": "a", "alternatives": 9}, "alternatives parameter must be <= 4"),
+        ({"q": "a", "alternatives": -1}, "alternatives parameter: .* greater than"),
+        ({"q": "a", "alternatives": "2"}, "alternatives parameter: .* valid integer"),
+        ({"q": "a", "format": "pdf"}, "format parameter: .* 'text' or 'html'"),
+        ({"q": 7}, "q parameter: .* valid string"),
         ({"q": "a", "terms": "on"}, "Invalid request: terms parameter: "),
-        ({"q": "a\0"}, "Invalid request: q parameter: String should match pattern"),
+        ({"q": "a\0"}, "q parameter: .* match pattern"),
     ],
 )
 def test_what_is_wrong_is_said_in_json(values, message):
     status, found = error_of(translate(loud_backend(limits={"max_chars": 5}), **values))
     assert status == 400
-    assert message in found
+    assert re.search(message, found)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +220,8 @@ def test_detection_gives_the_candidates():
     assert ask("POST", "/detect", json={"q": "each"}).json() == [{"confidence": 75.0, "language": "en"}]
     assert ask("POST", "/detect", data={"q": "xyz"}).json()[0] == {"confidence": 0.0, "language": "und"}
     too_long = ask("POST", "/detect", loud_backend(limits={"max_chars": 5}), json={"q": "abcdef"})
-    assert error_of(too_long) == (400, "Invalid request: request (6) exceeds text limit (5)")
+    status, message = error_of(too_long)
+    assert status == 400 and "(6) exceeds text limit (5)" in message
     assert error_of(ask("POST", "/detect", json={})) == (400, "Invalid request: missing q parameter")
 
 
@@ -276,7 +276,7 @@ def test_without_workers_the_service_is_not_healthy():
     backend = loud_backend()
     backend.service.is_alive = False
     answer = ask("GET", "/health", backend)
-    assert error_of(answer) == (503, "no worker is alive; another one is being started")
+    assert error_of(answer) == (503, "no worker is alive; the service is starting another one")
     assert answer.headers["retry-after"] == "1"
 
 
@@ -295,7 +295,7 @@ def test_without_workers_the_service_is_not_healthy():
 def test_files_that_are_wrong_are_refused(files, data, message):
     status, found = error_of(ask("POST", "/translate_file", files=files or None, data=data))
     assert status == 400
-    assert message in found
+    assert re.search(message, found)
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ def test_the_language_is_found_out(service):
 
 def test_a_language_that_is_not_clear_is_asked_for(service):
     status, result = service.post("/api/translate", text="OK", target="fr")
-    assert status == 400 and "name it as the source" in result["error"]
+    assert status == 400 and "set source" in result["error"]
     [(name, found)] = service.events(text="OK", target="fr")
     assert name == "unsure" and found["language"] is None
     assert service.script.begun == []
@@ -264,7 +264,7 @@ def test_other_words_come_with_the_translations_they_lead_to(service):
         ("stream", {"text": "x" * 201, "target": "fr"}, 413, "201"),  # before its language is looked for
         ("stream", {"text": "One.", "source": "en", "target": "xx"}, 400, "xx is not supported"),
         ("stream", {"text": "One.", "target": "xx"}, 400, "xx is not supported"),
-        ("stream", {"text": "Eins.", "source": "de", "target": "fr"}, 400, "de is not translated into fr"),
+        ("stream", {"text": "Eins.", "source": "de", "target": "fr"}, 400, "de cannot be translated into fr"),
         ("translate", {"text": "One.", "source": "en", "target": "fr", "alternatives": 5}, 400, "5 alternatives"),
         ("stream", {"text": "One.", "source": "en", "target": "fr", "terms": [["a", "b"]] * 3}, 413, "3 terms"),
         ("stream", {"text": "One.", "source": "en", "target": "fr", "terms": [["a", " "]]}, 400, "a term needs"),
@@ -287,7 +287,7 @@ def test_what_is_refused(service, path, values, status, message):
 def test_corrections_are_refused_where_they_are_off(service):
     assert service.backend.corrections is None
     status, result = service.post("/api/corrections", source="en", target="fr", text="a", translation="b")
-    assert (status, result) == (403, {"error": "this service takes no corrections"})
+    assert (status, result) == (403, {"error": "this service does not accept corrections"})
 
 
 def test_a_correction_is_used_from_then_on(tmp_path):
@@ -350,7 +350,7 @@ def test_the_language_of_a_document_is_detected(service):
     _, raw = service.ask("GET", f"/api/documents/{job['id']}/result")
     assert raw == b"THE CHILDREN ARE PLAYING IN THE GARDEN TODAY.\n"
     _, job = service.send_document(b"Xyzzy qwrt.\n", "a.txt", source="auto", target="fr")
-    assert "say which it is" in ended(service, job)["error"]
+    assert "set source" in ended(service, job)["error"]
 
 
 def test_a_document_is_translated_and_forgotten(service):

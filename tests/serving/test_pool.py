@@ -201,7 +201,7 @@ def test_a_process_whose_callers_have_all_left_is_replaced(monkeypatch, caplog):
         return is_running(worker.pid), (await pool.ask(new, BAD, 300))["error"]
 
     assert with_pool(scenario) == (False, "fault")
-    assert "waits for its answer" in caplog.text
+    assert "no caller is waiting" in caplog.text
 
 
 def test_all_processes_end_with_the_pool(monkeypatch):

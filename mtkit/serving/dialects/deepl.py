@@ -1,4 +1,4 @@
-"""The dialect of DeepL's clients: version 2 of its API, for texts and documents."""
+"""The API that DeepL's clients expect: version 2, for texts and documents."""
 
 import hmac
 import re
@@ -74,7 +74,7 @@ def router(backend: Backend) -> APIRouter:
         openapi_extra=takes(TranslateRequest, JSON, FORM),
     )
     async def translate(request: Request) -> Response:
-        """Translate a text, or several."""
+        """Translate one or more texts."""
         return JSONResponse((await dialect.translate(request)).model_dump(exclude_none=True))
 
     @routes.get(
@@ -83,7 +83,7 @@ def router(backend: Backend) -> APIRouter:
         openapi_extra={"parameters": [_TYPE]},
     )
     async def languages(request: Request) -> Response:
-        """List the languages that can be translated from or, with type=target, into."""
+        """List the source languages or, with type=target, the target languages."""
         values = await read_values(request, LanguagesRequest)  # their Python client sends a form with GET
         caller_of(backend, request, values.auth_key)
         found = _targets(backend.service.models) if values.type == "target" else _sources(backend.service.models)
@@ -91,7 +91,7 @@ def router(backend: Backend) -> APIRouter:
 
     @routes.get("/v2/usage", responses={200: {"model": Usage}, **refusals(403, 429, model=Message)})
     async def usage(request: Request) -> Response:
-        """Count the characters of texts that this caller has had translated since the service started."""
+        """Count the characters that the service has translated for this caller since it started."""
         caller = caller_of(backend, request)
         return JSONResponse(Usage(character_count=dialect.usage[caller.name]).model_dump())
 
@@ -101,7 +101,7 @@ def router(backend: Backend) -> APIRouter:
         openapi_extra=takes(DocumentRequest, MULTIPART, file=True),
     )
     async def upload_document(request: Request) -> Response:
-        """Take a document; its translation begins when its turn comes."""
+        """Upload a document. The service translates it when its turn comes."""
         return JSONResponse((await dialect.upload(request)).model_dump())
 
     @routes.post(
@@ -110,7 +110,7 @@ def router(backend: Backend) -> APIRouter:
         openapi_extra=takes(DocumentKey, JSON, FORM),
     )
     async def document_status(document_id: str, request: Request) -> Response:
-        """Tell how far a document is."""
+        """Return the progress of a document."""
         return JSONResponse(_status(await dialect.job(document_id, request)).model_dump(exclude_none=True))
 
     @routes.post(
@@ -123,7 +123,7 @@ def router(backend: Backend) -> APIRouter:
         openapi_extra=takes(DocumentKey, JSON, FORM),
     )
     async def document_result(document_id: str, request: Request) -> Response:
-        """Fetch a translated document. It is kept for an hour after its translation."""
+        """Download a translated document. The service keeps it for one hour after translating it."""
         job = await dialect.job(document_id, request)
         return _download(job)
 
@@ -131,7 +131,7 @@ def router(backend: Backend) -> APIRouter:
 
 
 class _Dialect:
-    """What the routes do."""
+    """The work behind the routes."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -168,7 +168,7 @@ class _Dialect:
         terms: Sequence[TermLine],
         caller: Caller,
     ) -> Translation:
-        """src: None for a text without words, which stays as it is."""
+        """src: None for a text without words, which is returned unchanged."""
         result = TranslatedText(text, [], [], [], [])
         if src is not None:
             format: Format = "html" if values.tag_handling == "html" else "text"
@@ -195,7 +195,7 @@ class _Dialect:
             self._backend.service.check_text(text, caller)
 
     def _source(self, text: str, language: str | None) -> str | None:
-        """Return the language of a text, as it is given, or else detected; None for a text without words.
+        """Return the given language of a text, or detect it; None for a text without words.
 
         Raises BadRequest if it is not served, or not clear.
         """
@@ -203,7 +203,7 @@ class _Dialect:
             return self._backend.service.models.code(language)
         detected = self._backend.detector.detect(text).language
         if detected is None and has_letters(text):
-            raise BadRequest("the language of the text is not clear: say source_lang")
+            raise BadRequest("the language of the text is not clear; set source_lang")
         return detected
 
     async def _terms(self, values: TranslateRequest | DocumentRequest, tgt: str, caller: Caller) -> list[TermLine]:
@@ -230,7 +230,7 @@ class _Dialect:
             raise BadRequest("the field file is missing")
         name = file.name or values.filename or ""
         if values.output_format and not name.lower().endswith(f".{values.output_format.lower()}"):
-            raise BadRequest("a document keeps its format: output_format must be the file extension")
+            raise BadRequest("a document keeps its format, so output_format must be its file extension")
         tgt = self._backend.service.models.code(values.target_lang)
         terms = await self._terms(values, tgt, caller)
         job = await self._backend.documents.submit(file.raw, name, values.source_lang, tgt, caller=caller, terms=terms)
@@ -244,21 +244,25 @@ class _Dialect:
         values = await read_values(request, DocumentKey)
         caller = caller_of(self._backend, request, values.auth_key)
         if not hmac.compare_digest(values.document_key.lower().encode(), self._key(id).encode()):
-            raise NotFound("there is no document of this id and key")
+            raise NotFound(
+                "no document with this id and key; the service deletes documents an hour after it translated them"
+            )
         return self._backend.documents.get(id, caller)
 
 
 def _refuse_unsupported(values: TranslateRequest | DocumentRequest) -> None:
-    """Raise BadRequest for what would change the translation, and cannot be done."""
+    """Raise BadRequest for options that would change the translation but are not supported."""
     if values.formality in ("more", "less"):
-        raise BadRequest("formality: models here have one register; leave it out, or say prefer_more or prefer_less")
+        raise BadRequest(
+            "formality: the models here have one register; leave it out, or use prefer_more or prefer_less"
+        )
     for name in _NOT_SUPPORTED:
         if getattr(values, name, None):
             raise BadRequest(f"{name} is not supported by this service")
 
 
 def _reader(values: TranslateRequest) -> Reader | None:
-    """Return what reads the text as XML, if it is XML. Raises BadRequest for rules about tags of another text."""
+    """Return the reader for a text in XML, None for other text. Raises BadRequest for rules about tags without XML."""
     names = {name: frozenset(filter(None, map(str.strip, getattr(values, name) or []))) for name in _XML_ONLY}
     if values.tag_handling == "xml":
         rules = XmlRules(
@@ -271,14 +275,14 @@ def _reader(values: TranslateRequest) -> Reader | None:
 
 
 def _sources(models: ServedModels) -> list[Language]:
-    """Return the languages that are translated from, without regions."""
+    """Return the source languages, without regions."""
     names = {language.code: language.name for language in models.languages}
     bare = {primary_code(code).upper(): names[code] for code in models.sources}
     return [Language(language=code, name=name) for code, name in bare.items()]
 
 
 def _targets(models: ServedModels) -> list[Language]:
-    """Return the languages that are translated into, as clients name them."""
+    """Return the target languages, as clients name them."""
 
     def named() -> Iterator[tuple[str, str]]:
         for code in models.targets:
@@ -307,6 +311,6 @@ def _download(job: DocumentJob) -> Response:
     if job.refusal is not None:
         raise job.refusal.with_traceback(None)  # it may be asked for again and again
     if (result := job.result) is None:
-        raise Busy("the document is not translated yet: ask again later", retry_after_s=_SOON_S)
+        raise Busy("the document is not translated yet; try again later", retry_after_s=_SOON_S)
     disposition = f"attachment; filename*=utf-8''{quote(job.name, safe='')}"
     return Response(result, media_type="application/octet-stream", headers={"Content-Disposition": disposition})

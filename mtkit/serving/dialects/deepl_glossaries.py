@@ -1,4 +1,4 @@
-"""The part of DeepL's dialect that keeps glossaries: versions 2 and 3 of its API."""
+"""The glossary routes of DeepL's API, versions 2 and 3."""
 
 from collections.abc import Sequence
 
@@ -35,7 +35,7 @@ _SCHEME = "deepl-auth-key"
 
 
 def caller_of(backend: Backend, request: Request, key: str | None = None) -> Caller:
-    """Return the caller, by the key in the header Authorization or among the values. Raises Refusal."""
+    """Return the caller by the key in the Authorization header or in the values. Raises Refusal."""
     scheme, _, in_header = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == _SCHEME:
         key = in_header.strip()
@@ -43,14 +43,16 @@ def caller_of(backend: Backend, request: Request, key: str | None = None) -> Cal
 
 
 async def terms_of(backend: Backend, ids: Sequence[str], pair: Pair, caller: Caller) -> list[TermLine]:
-    """Return the terms of glossaries for a pair of languages; of terms with one source, the first. Raises Refusal."""
+    """Return the glossaries' terms for a pair of languages; the first term of each source wins. Raises Refusal."""
     terms: dict[str, str] = {}
     for id in ids:
         for source, target in await _of(backend).entries(id, caller, _bare(pair)):
             terms.setdefault(source, target)
     most = backend.cfg.limits.max_terms
     if len(terms) > most:
-        raise TooLarge(f"the glossaries have {len(terms):,} terms together; at most {most:,} can be used at a time")
+        raise TooLarge(
+            f"the glossaries have {len(terms):,} terms together; use glossaries with at most {most:,} at a time"
+        )
     return list(terms.items())
 
 
@@ -67,11 +69,11 @@ _READING = refusals(400, 403, 404, 429, 503, model=Message)
 
 
 def _add_version_2(routes: APIRouter, backend: Backend) -> None:
-    """Add the routes of glossaries that are for one pair of languages, and do not change."""
+    """Add the routes of version 2: glossaries for one pair of languages, which cannot be changed."""
 
     @routes.get("/v2/glossary-language-pairs", responses={200: {"model": LanguagePairs}, **_READING})
     async def glossary_language_pairs(request: Request) -> Response:
-        """List the pairs of languages that glossaries may be for."""
+        """List the language pairs that glossaries can have."""
         caller_of(backend, request)
         pairs = dict.fromkeys(_bare((model.src, model.tgt)) for model in backend.service.models.models)
         supported = [LanguagePair(source_lang=src, target_lang=tgt) for src, tgt in pairs]
@@ -84,7 +86,7 @@ def _add_version_2(routes: APIRouter, backend: Backend) -> None:
         openapi_extra=takes(GlossaryRequest, JSON, FORM),
     )
     async def create_glossary(request: Request) -> Response:
-        """Keep a glossary for one pair of languages."""
+        """Create a glossary for one pair of languages."""
         values = await read_values(request, GlossaryRequest)
         caller = caller_of(backend, request, values.auth_key)
         pair, entries = _dictionary(backend, values)
@@ -92,7 +94,7 @@ def _add_version_2(routes: APIRouter, backend: Backend) -> None:
 
     @routes.get("/v2/glossaries", responses={200: {"model": GlossaryList}, **_READING})
     async def list_glossaries(request: Request) -> Response:
-        """List the glossaries that are for one pair of languages."""
+        """List the glossaries for a single pair of languages."""
         found = await _of(backend).all_of(caller_of(backend, request))
         single = [_monolingual(glossary) for glossary in found if len(glossary.dictionaries) == 1]
         return _json(GlossaryList(glossaries=single))
@@ -123,7 +125,7 @@ def _add_version_2(routes: APIRouter, backend: Backend) -> None:
 
 
 def _add_version_3(routes: APIRouter, backend: Backend) -> None:
-    """Add the routes of glossaries that have dictionaries, and change."""
+    """Add the routes of version 3: glossaries of several dictionaries, which can be changed."""
 
     @routes.post(
         "/v3/glossaries",
@@ -132,7 +134,7 @@ def _add_version_3(routes: APIRouter, backend: Backend) -> None:
         openapi_extra=takes(MultilingualRequest, JSON),
     )
     async def create_multilingual_glossary(request: Request) -> Response:
-        """Keep a glossary."""
+        """Create a glossary."""
         values = await read_values(request, MultilingualRequest)
         caller = caller_of(backend, request)
         dictionaries = _dictionaries(backend, values.dictionaries)
@@ -155,7 +157,7 @@ def _add_version_3(routes: APIRouter, backend: Backend) -> None:
         openapi_extra=takes(ChangeRequest, JSON),
     )
     async def change_glossary(glossary_id: str, request: Request) -> Response:
-        """Rename a glossary, and add entries to its dictionaries."""
+        """Rename a glossary or add entries to its dictionaries."""
         values = await read_values(request, ChangeRequest)
         caller = caller_of(backend, request)
         entries = _dictionaries(backend, values.dictionaries)
@@ -176,7 +178,7 @@ def _add_version_3(routes: APIRouter, backend: Backend) -> None:
         openapi_extra=takes(DictionaryRequest, JSON, FORM),
     )
     async def replace_dictionary(glossary_id: str, request: Request) -> Response:
-        """Replace the entries of a dictionary, or add a dictionary."""
+        """Replace the entries of a dictionary, or create it."""
         values = await read_values(request, DictionaryRequest)
         caller = caller_of(backend, request)
         pair, entries = _dictionary(backend, values)
@@ -194,7 +196,7 @@ def _add_version_3(routes: APIRouter, backend: Backend) -> None:
 
 def _of(backend: Backend) -> Glossaries:
     if backend.glossaries is None:
-        raise Forbidden("this service keeps no glossaries; its setting `glossaries` would name a file for them")
+        raise Forbidden("this service does not keep glossaries; its operator can set `glossaries` to a file for them")
     return backend.glossaries
 
 
@@ -220,7 +222,7 @@ def _dictionaries(backend: Backend, values: Sequence[DictionaryRequest]) -> dict
 
 def _single(glossary: Glossary) -> Sequence[Dictionary]:
     if len(glossary.dictionaries) != 1:
-        raise BadRequest(f"the glossary has {len(glossary.dictionaries)} dictionaries; ask for it by /v3/glossaries")
+        raise BadRequest(f"the glossary has {len(glossary.dictionaries)} dictionaries; use /v3/glossaries")
     return glossary.dictionaries
 
 

@@ -1,4 +1,4 @@
-"""What DeepL's clients send, and what they get: the parts of their API, version 2, and of version 3 for glossaries."""
+"""The requests and replies of DeepL's API: version 2, and version 3 for glossaries."""
 
 import re
 from typing import Annotated, Any, Literal
@@ -11,7 +11,7 @@ UNLIMITED = 1_000_000_000_000  # what DeepL gives as the limit of characters of 
 
 
 class Message(BaseModel):
-    """Why a request was not done."""
+    """The reason why the service refused a request."""
 
     message: str = Field(description="what is wrong, and what to do")
 
@@ -28,16 +28,20 @@ _Language = Annotated[str, Field(min_length=1, max_length=100)]
 
 
 class _Common(BaseModel):
-    """What may be said of each translation."""
+    """The options of each translation."""
 
     target_lang: _Language = Field(description="language to translate into; variants such as EN-US count as EN")
-    source_lang: _Language | None = Field(None, description="language of the text; default: it is detected")
+    source_lang: _Language | None = Field(None, description="language of the text; by default the service detects it")
     formality: Literal["default", "more", "less", "prefer_more", "prefer_less"] = Field(
-        "default", description="models here have one register: prefer_... is accepted, more and less are not"
+        "default",
+        description="the models here have one register: prefer_more and prefer_less are accepted, "
+        "more and less are not",
     )
-    glossary_id: str | None = Field(None, description="glossary whose terms the translation must have")
+    glossary_id: str | None = Field(None, description="glossary whose terms the translation must contain")
     glossary_ids: _Names | None = Field(
-        None, max_length=5, description="several, in place of glossary_id; where they differ, the first one counts"
+        None,
+        max_length=5,
+        description="several glossaries, instead of glossary_id; if two define a term, the first one applies",
     )
     style_id: str | None = Field(None, description="not supported")
     translation_memory_id: str | None = Field(None, description="not supported")
@@ -45,73 +49,80 @@ class _Common(BaseModel):
 
 
 class TranslateRequest(_Common):
-    """What /v2/translate takes."""
+    """The request of /v2/translate."""
 
     text: _Text | Annotated[list[_Text], Field(min_length=1, json_schema_extra=TEXTS)] = Field(
-        description="a text, or several"
+        description="one or more texts"
     )
-    context: str | None = Field(None, description="accepted, not used: models here translate sentence by sentence")
-    show_billed_characters: bool = Field(False, description="whether to tell the number of characters")
+    context: str | None = Field(
+        None, description="accepted but ignored: the models here translate sentence by sentence"
+    )
+    show_billed_characters: bool = Field(False, description="whether to report the number of characters")
     split_sentences: Literal["0", "1", "nonewlines"] | None = Field(
-        None, description="nonewlines: line breaks do not end sentences; texts are cut into sentences in any case"
+        None,
+        description="nonewlines: line breaks do not end sentences; the service splits texts into sentences in any case",
     )
-    preserve_formatting: bool = Field(False, description="accepted: formatting is always preserved")
-    tag_handling: Literal["html", "xml"] | None = Field(None, description="what the text is; default: plain")
+    preserve_formatting: bool = Field(
+        False, description="accepted but ignored: the service always preserves formatting"
+    )
+    tag_handling: Literal["html", "xml"] | None = Field(None, description="format of the text; default: plain")
     tag_handling_version: Literal["v1", "v2"] | None = Field(None, description="accepted, not used")
     outline_detection: bool = Field(
-        True, description="XML: guess which elements separate texts; false: only splitting_tags do"
+        True, description="XML: detect which elements separate texts; false: only splitting_tags do"
     )
     splitting_tags: _Names | None = Field(None, description="XML: elements that separate texts")
     non_splitting_tags: _Names | None = Field(None, description="XML: elements that are parts of a text")
-    ignore_tags: _Names | None = Field(None, description="XML: elements whose content is not translated")
+    ignore_tags: _Names | None = Field(None, description="XML: elements whose content the service leaves untranslated")
     model_type: Literal["latency_optimized", "quality_optimized", "prefer_quality_optimized"] | None = Field(
-        None, description="accepted: there is one model for each pair of languages"
+        None, description="accepted but ignored: there is one model for each pair of languages"
     )
     custom_instructions: list[str] | None = Field(None, description="not supported")
 
 
 class DocumentRequest(_Common):
-    """What /v2/document takes beside the file."""
+    """The fields of /v2/document besides the file."""
 
-    filename: str | None = Field(None, max_length=1000, description="name of the file, if its part has none")
-    output_format: str | None = Field(None, description="ending of the result's name; must be that of the file")
+    filename: str | None = Field(
+        None, max_length=1000, description="file name, if the file's part of the form has none"
+    )
+    output_format: str | None = Field(None, description="file extension of the result; must be that of the upload")
 
 
 class DocumentKey(BaseModel):
-    """What the client was told beside the document's id."""
+    """The key that the client received with the document's id."""
 
     document_key: str
     auth_key: str | None = None
 
 
 class LanguagesRequest(BaseModel):
-    """What /v2/languages takes."""
+    """The request of /v2/languages."""
 
     type: Literal["source", "target"] = "source"
     auth_key: str | None = None
 
 
 class TermReport(BaseModel):
-    """Whether a term of the glossary was met. DeepL's own service does not tell; its clients skip it."""
+    """Whether the translation uses a term of the glossary. DeepL does not report this; its clients skip it."""
 
     source: str
     target: str
-    required: int = Field(description="times that it occurs in the text")
-    met: int = Field(description="times that the translation has what the glossary says")
+    required: int = Field(description="number of times that the source occurs in the text")
+    met: int = Field(description="number of times that the translation uses the glossary's target")
 
 
 class Translation(BaseModel):
-    """A text's translation."""
+    """The translation of one text."""
 
     detected_source_language: str = Field(description="the language of the text; UND for a text without words")
     text: str
-    billed_characters: int | None = Field(None, description="characters of the text, if they were asked for")
+    billed_characters: int | None = Field(None, description="characters of the text, if show_billed_characters was set")
     model_type_used: str | None = Field(None, description="if model_type was given")
     terms: list[TermReport] | None = Field(None, description="if a glossary was given")
 
 
 class TranslateReply(BaseModel):
-    """What /v2/translate answers."""
+    """The reply of /v2/translate."""
 
     translations: list[Translation]
 
@@ -125,21 +136,21 @@ class Language(BaseModel):
 
 
 class Usage(BaseModel):
-    """What a caller has had translated since the service started, documents aside."""
+    """The characters that the service has translated for a caller since it started, without documents."""
 
     character_count: int
     character_limit: int = Field(UNLIMITED, description="there is none")
 
 
 class DocumentHandle(BaseModel):
-    """A document that was uploaded."""
+    """An uploaded document."""
 
     document_id: str
     document_key: str
 
 
 class DocumentStatus(BaseModel):
-    """How far a document is."""
+    """The status of a document's translation."""
 
     document_id: str
     status: Literal["queued", "translating", "done", "error"]
@@ -149,19 +160,21 @@ class DocumentStatus(BaseModel):
 
 
 class LanguagePair(BaseModel):
-    """Languages that a glossary may be for."""
+    """A pair of languages that a glossary can have."""
 
     source_lang: str
     target_lang: str
 
 
 class LanguagePairs(BaseModel):
-    """All of them."""
+    """All pairs of languages that glossaries can have."""
 
     supported_languages: list[LanguagePair]
 
 
-_EntriesFormat = Annotated[Literal["tsv", "csv"], Field(description="of the entries: source and target in each line")]
+_EntriesFormat = Annotated[
+    Literal["tsv", "csv"], Field(description="format of the entries, which have a source and a target on each line")
+]
 _Entries = Annotated[str, Field(min_length=1)]
 
 
@@ -175,14 +188,14 @@ class DictionaryRequest(BaseModel):
 
 
 class GlossaryRequest(DictionaryRequest):
-    """A new glossary of version 2: for one pair of languages."""
+    """A new glossary of version 2, for one pair of languages."""
 
     name: str
     auth_key: str | None = None
 
 
 class _Numbered(BaseModel):
-    """Dictionaries, which their client for Node sends as fields of a form, such as `dictionaries[0].entries`."""
+    """Dictionaries, which DeepL's client for Node sends as form fields such as `dictionaries[0].entries`."""
 
     @model_validator(mode="before")
     @classmethod
@@ -226,13 +239,13 @@ class GlossaryReply(BaseModel):
 
 
 class GlossaryList(BaseModel):
-    """All glossaries that are for one pair of languages."""
+    """All glossaries for a single pair of languages."""
 
     glossaries: list[GlossaryReply]
 
 
 class DictionaryReply(BaseModel):
-    """A dictionary, but for its entries."""
+    """A dictionary without its entries."""
 
     source_lang: str
     target_lang: str
@@ -264,6 +277,6 @@ class DictionaryEntries(BaseModel):
 
 
 class EntriesReply(BaseModel):
-    """The entries that were asked for."""
+    """The requested entries."""
 
     dictionaries: list[DictionaryEntries]

@@ -1,4 +1,4 @@
-"""Stop working for a client that has left."""
+"""Cancel the work for a client that has disconnected."""
 
 import asyncio
 from collections.abc import Coroutine, Sequence
@@ -15,7 +15,7 @@ class ClientLeft(Exception):
 
 
 async def unless_left(request: Request, work: Coroutine[Any, Any, _T]) -> _T:
-    """Return what the work returns; cancel it if the client leaves. The request's body must have been read.
+    """Await the work and return its result; cancel it if the client leaves. The request's body must have been read.
 
     Raises ClientLeft.
     """
@@ -39,7 +39,7 @@ async def _left(request: Request) -> None:
 
 
 async def all_of(calls: Sequence[Coroutine[Any, Any, _T]]) -> list[_T]:
-    """Return what all calls return; if one fails, the others are cancelled."""
+    """Run the calls together and return their results; if one fails, cancel the others."""
     if len(calls) == 1:
         return [await calls[0]]
     tasks = [asyncio.ensure_future(call) for call in calls]

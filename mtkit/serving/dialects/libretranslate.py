@@ -1,4 +1,4 @@
-"""The dialect of LibreTranslate's clients: their routes, values, errors and codes."""
+"""The API that LibreTranslate's clients expect: routes, fields, errors and language codes."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -54,32 +54,32 @@ _Target = Annotated[str, Field(min_length=1, json_schema_extra=TARGET)]
 
 
 class TranslateRequest(BaseModel):
-    """What /translate takes."""
+    """The request of /translate."""
 
     q: Annotated[_Text, Field(min_length=1)] | Annotated[list[_Text], Field(min_length=1, json_schema_extra=TEXTS)] = (
-        Field(description="a text, or several")
+        Field(description="one or more texts")
     )
     source: _SourceOrAuto = Field(description="language of the text, or auto")
     target: _Target = Field(description="language to translate into")
-    format: Literal["text", "html"] | None = Field("text", description="what the text is")
+    format: Literal["text", "html"] | None = Field("text", description="format of the text")
     alternatives: Annotated[int, Field(ge=0, json_schema_extra=ALTERNATIVES)] | None = Field(
-        0, description="how many further translations to give"
+        0, description="number of additional translations to return"
     )
     terms: dict[str, str] | list[tuple[str, str]] | None = Field(
-        None, description="translations that terms must have: {source: target} or [[source, target]]; as JSON only"
+        None, description="terms with their required translations: {source: target} or [[source, target]]; only in JSON"
     )
     api_key: _Key = None
 
 
 class DetectRequest(BaseModel):
-    """What /detect takes."""
+    """The request of /detect."""
 
-    q: _Text = Field(min_length=1, description="text whose language to detect")
+    q: _Text = Field(min_length=1, description="text to detect the language of")
     api_key: _Key = None
 
 
 class SuggestRequest(BaseModel):
-    """What /suggest takes."""
+    """The request of /suggest."""
 
     q: str = Field(min_length=1, pattern=NO_NUL, json_schema_extra=CORRECTION, description="the text")
     s: str = Field(min_length=1, pattern=NO_NUL, json_schema_extra=CORRECTION, description="a better translation")
@@ -89,7 +89,7 @@ class SuggestRequest(BaseModel):
 
 
 class FileRequest(BaseModel):
-    """What /translate_file takes beside the file."""
+    """The fields of /translate_file besides the file."""
 
     source: _SourceOrAuto
     target: _Target
@@ -99,30 +99,30 @@ class FileRequest(BaseModel):
 class DetectedLanguage(BaseModel):
     """The language of a text."""
 
-    confidence: float = Field(ge=0, le=100, description="the probability, in percent, that it is this language")
+    confidence: float = Field(ge=0, le=100, description="probability of this language, in percent")
     language: str = Field(description=f"code of the language; {_UNKNOWN} if it is not clear")
 
 
 class TermReport(BaseModel):
-    """Whether a term of the request's terminology was met."""
+    """Whether the translation uses a term of the request's terminology."""
 
     source: str
     target: str
-    required: int = Field(description="times that it occurs in the text")
-    met: int = Field(description="times that the translation has what the terminology says")
+    required: int = Field(description="number of times that the source occurs in the text")
+    met: int = Field(description="number of times that the translation uses the terminology's target")
 
 
 class TranslateReply(BaseModel):
-    """What /translate answers; lists for a list of texts."""
+    """The reply of /translate; its fields are lists if the request had a list of texts."""
 
     translatedText: str | list[str]
     detectedLanguage: DetectedLanguage | list[DetectedLanguage] | None = Field(None, description="if source is auto")
-    alternatives: list[str] | list[list[str]] | None = Field(None, description="if more than 0 were asked for")
-    terms: list[TermReport] | list[list[TermReport]] | None = Field(None, description="if terms were given")
+    alternatives: list[str] | list[list[str]] | None = Field(None, description="if the request asked for any")
+    terms: list[TermReport] | list[list[TermReport]] | None = Field(None, description="if the request had terms")
 
 
 class SupportedLanguage(BaseModel):
-    """A language, and those that it is translated into."""
+    """A source language and its target languages."""
 
     code: str
     name: str
@@ -130,19 +130,19 @@ class SupportedLanguage(BaseModel):
 
 
 class FileReply(BaseModel):
-    """Where the translated file is."""
+    """The address of the translated file."""
 
     translatedFileUrl: str
 
 
 class SuggestReply(BaseModel):
-    """Whether the suggestion is kept."""
+    """Whether the service kept the suggestion."""
 
     success: bool
 
 
 class Health(BaseModel):
-    """That the service works."""
+    """The health of the service."""
 
     status: Literal["ok"]
 
@@ -155,20 +155,20 @@ class NamedLanguage(BaseModel):
 
 
 class LanguagesToStartWith(BaseModel):
-    """What a form for translations may show first."""
+    """The languages that a translation form shows first."""
 
     source: NamedLanguage
     target: NamedLanguage
 
 
 class FrontendSettings(BaseModel):
-    """What a page in front of the service needs to know."""
+    """The settings that a web page needs in front of the service."""
 
     charLimit: int = Field(description="characters of one text")
-    frontendTimeout: int = Field(description="milliseconds to wait after a key before translating")
-    apiKeys: bool = Field(description="whether API keys are known")
+    frontendTimeout: int = Field(description="milliseconds to wait after a keystroke before translating")
+    apiKeys: bool = Field(description="whether the service has API keys")
     keyRequired: bool
-    suggestions: bool = Field(description="whether /suggest takes corrections")
+    suggestions: bool = Field(description="whether /suggest accepts corrections")
     filesTranslation: bool
     supportedFilesFormat: list[str] = Field(description="file extensions")
     language: LanguagesToStartWith
@@ -186,7 +186,7 @@ def router(backend: Backend) -> APIRouter:
         openapi_extra=takes(TranslateRequest, JSON, FORM, json_only=("terms",)),
     )
     async def translate(request: Request) -> Response:
-        """Translate a text, or several."""
+        """Translate one or more texts."""
         return JSONResponse(await dialect.translate(request))
 
     @routes.post(
@@ -195,13 +195,13 @@ def router(backend: Backend) -> APIRouter:
         openapi_extra=takes(DetectRequest, JSON, FORM),
     )
     async def detect(request: Request) -> Response:
-        """Detect the language of a text, among those that are served."""
+        """Detect which of the served languages a text is in."""
         values = await read_values(request, DetectRequest)
         return JSONResponse(dialect.detect(request, values))
 
     @routes.get("/languages", responses={200: {"model": list[SupportedLanguage]}, **refusals()})
     async def languages() -> Response:
-        """List the languages, and what each is translated into."""
+        """List the source languages with their target languages."""
         return JSONResponse([vars(language) for language in backend.service.models.languages])
 
     @routes.post(
@@ -210,7 +210,7 @@ def router(backend: Backend) -> APIRouter:
         openapi_extra=takes(FileRequest, MULTIPART, file=True),
     )
     async def translate_file(request: Request) -> Response:
-        """Translate a document. The answer comes when it is done, and says where the translation is."""
+        """Translate a document. The response arrives when the translation is done, and contains its address."""
         return JSONResponse({"translatedFileUrl": await dialect.translate_file(request)})
 
     @routes.get(
@@ -219,7 +219,7 @@ def router(backend: Backend) -> APIRouter:
         responses={200: {"content": {"application/octet-stream": {}}}, **refusals(404)},
     )
     async def download_file(name: str) -> Response:
-        """Fetch a translated document. Its name cannot be guessed: whoever knows it may have the document."""
+        """Download a translated document. Its name cannot be guessed, so anyone who knows it may download it."""
         return dialect.download(name)
 
     @routes.post(
@@ -235,21 +235,21 @@ def router(backend: Backend) -> APIRouter:
     @routes.head("/health", include_in_schema=False)
     @routes.get("/health", responses={200: {"model": Health}, **refusals(503)})
     async def health() -> Response:
-        """Say whether the service works: it answers 503 while no worker lives."""
+        """Report the health of the service: it responds with 503 while no worker is alive."""
         if not backend.service.is_alive:
-            raise Unready("no worker is alive; another one is being started", retry_after_s=1)
+            raise Unready("no worker is alive; the service is starting another one", retry_after_s=1)
         return JSONResponse({"status": "ok"})
 
     @routes.get("/frontend/settings", responses={200: {"model": FrontendSettings}, **refusals()})
     async def frontend_settings() -> Response:
-        """Return what a page in front of the service needs to know."""
+        """Return the settings that a web page needs in front of the service."""
         return JSONResponse(dialect.settings().model_dump())
 
     return routes
 
 
 class _Dialect:
-    """What the routes do."""
+    """The work behind the routes."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -314,7 +314,7 @@ class _Dialect:
         )
 
     def _check(self, texts: Sequence[str], n_alternatives: int, caller: Caller) -> None:
-        """Raise BadRequest, in their words, for more than the limits."""
+        """Raise BadRequest, worded as LibreTranslate does, for a request beyond the limits."""
         limits = self._limits
         if len(texts) > limits.max_texts:
             raise BadRequest(f"Invalid request: request ({len(texts)}) exceeds text limit ({limits.max_texts})")
@@ -330,7 +330,7 @@ class _Dialect:
                 raise BadRequest(f"Invalid request: {error}") from None
 
     def _sources(self, texts: Sequence[str], source: str) -> tuple[list[str | None], list[dict[str, Any]]]:
-        """Return the language of each text, None for one without letters, and what to say of the detection, if any.
+        """Return the language of each text, None for one without letters, and the detection to report, if any.
 
         Raises BadRequest for a language that is not served, or not clear.
         """
@@ -341,7 +341,7 @@ class _Dialect:
         for text in texts:
             detection = self._backend.detector.detect(text)
             if detection.language is None and has_letters(text):
-                raise BadRequest("the language of the text is not clear: say source instead of auto")
+                raise BadRequest("the language of the text is not clear; set source to its code instead of auto")
             sources.append(detection.language)
             detected.append(_candidates(detection)[0])
         return sources, detected
@@ -357,12 +357,12 @@ class _Dialect:
             return models.code(language)
 
     def detect(self, request: Request, values: DetectRequest) -> list[dict[str, Any]]:
-        """Return the languages that a text may be in. Raises Refusal."""
+        """Return the possible languages of a text. Raises Refusal."""
         self._check([values.q], 0, self.admit(request, values.api_key))
         return _candidates(self._backend.detector.detect(values.q))
 
     async def translate_file(self, request: Request) -> str:
-        """Return the address of the translation."""
+        """Translate an uploaded document and return the address of its translation."""
         if media_type(request) != MULTIPART:
             raise BadRequest("Invalid request: missing file parameter")
         form = await read_form(request)
@@ -392,10 +392,12 @@ class _Dialect:
         """Return a translated document. Raises NotFound."""
         id, _, given_name = name.partition(".")
         if (owner := self._owners.get(id)) is None:
-            raise NotFound("there is no such file; files are kept for an hour after their translation")
+            raise NotFound(
+                "no such file; the service deletes files an hour after it translated them, so send the document again"
+            )
         job = self._backend.documents.get(id, owner)
         if given_name != job.name or job.result is None:
-            raise NotFound("there is no such file")
+            raise NotFound("no such file")
         disposition = f"attachment; filename*=utf-8''{quote(job.name, safe='')}"
         return Response(job.result, media_type="application/octet-stream", headers={"Content-Disposition": disposition})
 
@@ -413,7 +415,7 @@ class _Dialect:
             raise BadRequest(f"Invalid request: {error}") from None
 
     def settings(self) -> FrontendSettings:
-        """Return what a page needs to know."""
+        """Return the settings that a web page needs."""
         languages = self._service.models.languages
         names = {language.code: language.name for language in languages}
         target = self._service.models.targets[0]
@@ -433,7 +435,7 @@ class _Dialect:
 
 
 def _candidates(detection: Detection) -> list[dict[str, Any]]:
-    """Return the possible languages of a text, in their form, best first; before them "und" if none is sure."""
+    """Return the possible languages of a text as LibreTranslate does, best first, after "und" if none is certain."""
     candidates = [
         {"confidence": round(100 * confidence, 1), "language": language}
         for language, confidence in detection.candidates

@@ -1,4 +1,4 @@
-"""The description of all routes, /spec: with the languages that are served now, and the limits."""
+"""The OpenAPI description at /spec, with the languages that are served now and the limits."""
 
 from collections.abc import Collection
 from typing import Any
@@ -27,38 +27,38 @@ NO_NUL = "^[^\\x00]*$"  # of texts: no format of documents has this character
 
 
 class Error(BaseModel):
-    """Why a request was not done."""
+    """The reason why the service refused a request."""
 
     error: str = Field(description="what is wrong, and what to do")
 
 
 _REASONS = {
-    400: "the request is wrong: a value is missing, unknown or beyond its limit",
+    400: "a value of the request is missing, unknown or beyond its limit",
     401: "the bearer token is missing or wrong",
-    403: "the API key is missing or unknown, or the service does not do this",
-    404: "there is no such thing, or not for this caller",
-    456: "the caller has used up the room for this",
+    403: "the API key is missing or unknown, or this service does not offer the feature",
+    404: "the item does not exist, or belongs to another caller",
+    456: "the caller has used up the space for this",
     408: "the request did not arrive in time",
     413: "the request is too long",
-    421: "the service does not go by the name in the Host header",
-    422: "the request has not the form that it should have",
-    429: "this caller has to wait, for the seconds in the header Retry-After",
-    500: "the service is at fault; its log says how",
-    503: "too much is waiting: try again after the seconds in the header Retry-After",
+    421: "the service does not accept the name in the Host header",
+    422: "the request does not match the schema",
+    429: "the caller must wait for the seconds in the Retry-After header",
+    500: "the service failed; its log has the reason",
+    503: "the service is overloaded; try again after the seconds in the Retry-After header",
     504: "the deadline passed before the work was done",
 }
 
 
 def refusals(*statuses: int, model: type[BaseModel] = Error) -> dict[int | str, dict[str, Any]]:
-    """Return how routes declare the errors that they answer. model: their body in the routes' dialect.
+    """Return the declaration of a route's error responses. model: their body in the route's dialect.
 
-    Besides these statuses, those that any request can meet before it reaches its route.
+    It adds the statuses that any request can get before it reaches its route.
     """
     return {status: {"model": model, "description": _REASONS[status]} for status in sorted({*statuses, 421, 500})}
 
 
 def takes(model: type[BaseModel], *kinds: str, file: bool = False, json_only: Collection[str] = ()) -> dict[str, Any]:
-    """Return how a route declares what it reads by itself.
+    """Return the declaration of a request body that the route reads by itself.
 
     kinds: media types. file: with a field for a file. json_only: fields that a form cannot have.
     """
@@ -73,7 +73,7 @@ def takes(model: type[BaseModel], *kinds: str, file: bool = False, json_only: Co
 
 
 def _inlined(schema: Any, definitions: dict[str, Any]) -> Any:
-    """Return a schema with its definitions where they are referred to: /spec keeps others in that place."""
+    """Return a schema with its definitions inlined, because /spec keeps other definitions in their place."""
     if isinstance(schema, dict):
         if (name := schema.get("$ref", "").removeprefix("#/$defs/")) in definitions:
             return _inlined(definitions[name], definitions)
@@ -82,7 +82,7 @@ def _inlined(schema: Any, definitions: dict[str, Any]) -> Any:
 
 
 def describe(app: FastAPI, backend: Backend) -> None:
-    """Have /spec describe the application as it is at the time."""
+    """Make /spec describe the application as it is when a client requests it."""
     latest: tuple[ServedModels, dict[str, Any]] | None = None
 
     def openapi() -> dict[str, Any]:
@@ -111,7 +111,7 @@ def _facts(backend: Backend, models: ServedModels) -> dict[str, dict[str, Any]]:
 
 
 def _fill_in(schema: Any, facts: dict[str, dict[str, Any]]) -> None:
-    """Replace all marks in a schema by what they stand for."""
+    """Replace all marks in a schema by their current values."""
     if isinstance(schema, dict):
         schema.update(facts.get(schema.pop(_MARK, ""), {}))
     for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():

@@ -1,4 +1,4 @@
-"""Our own dialect, under /api/: sentences with what is known of them, streams, single words, documents, corrections."""
+"""Our own API under /api/: sentences with their details, streams, single words, documents and corrections."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any
@@ -104,12 +104,12 @@ def router(backend: Backend) -> APIRouter:
 
 
 def _add_texts(routes: APIRouter, backend: Backend, by: Any) -> None:
-    """Add the routes of texts and what is known of them. by: depends on the caller."""
+    """Add the routes that translate texts. by: depends on the caller."""
     service = backend.service
 
     @routes.get("/models", responses=refusals())
     async def models() -> Offer:
-        """Say which languages are translated, and what else the service does."""
+        """List the languages and the other features of the service."""
         return _offer(backend)
 
     @routes.post("/translate", responses=refusals(400, 403, 408, 413, 422, 429, 503, 504))
@@ -118,7 +118,7 @@ def _add_texts(routes: APIRouter, backend: Backend, by: Any) -> None:
         terms = _terms(backend, wanted.terms)
         source, detected = _source(backend, wanted, caller)
         if source is None:
-            raise BadRequest("the language of the text is not clear: name it as the source")
+            raise BadRequest("the language of the text is not clear; set source to its code")
         text = await unless_left(
             request,
             service.translate(
@@ -146,7 +146,7 @@ def _add_texts(routes: APIRouter, backend: Backend, by: Any) -> None:
         responses={200: _STREAM, **refusals(400, 403, 408, 413, 422, 429, 503, 504)},
     )
     async def stream(request: Request, wanted: TextRequest, caller: Caller = by) -> StreamingResponse:
-        """Translate a text, and send each sentence as soon as it is translated."""
+        """Translate a text and send each sentence as soon as it is ready."""
         terms = _terms(backend, wanted.terms)
         source, detected = _source(backend, wanted, caller)
         if source is None:
@@ -167,12 +167,12 @@ def _add_texts(routes: APIRouter, backend: Backend, by: Any) -> None:
 
 
 def _add_words(routes: APIRouter, backend: Backend, by: Any) -> None:
-    """Add the routes of single words of translations. by: depends on the caller."""
+    """Add the routes that examine single words of translations. by: depends on the caller."""
     service = backend.service
 
     @routes.post("/words", responses=refusals(400, 403, 408, 413, 422, 429, 503, 504))
     async def words(request: Request, wanted: WordsRequest, caller: Caller = by) -> WordsReply:
-        """Tell how probable each word of translations is: which words deserve a look."""
+        """Return the probability of each word of translations, which shows the words that deserve a look."""
         pairs = [(pair.src, pair.tgt) for pair in wanted.sentences]
         most = _MOST_TEXTS * (caller.max_chars or backend.cfg.limits.max_chars)
         if (n_chars := sum(len(src + tgt) for src, tgt in pairs)) > most:
@@ -192,7 +192,7 @@ def _add_words(routes: APIRouter, backend: Backend, by: Any) -> None:
 
     @routes.post("/alternatives", responses=refusals(400, 403, 408, 413, 422, 429, 503, 504))
     async def alternatives(request: Request, wanted: OtherWordsRequest, caller: Caller = by) -> OtherWordsReply:
-        """Find the words that could stand at a position of a translation, and how each would go on."""
+        """Find other words for a position of a translation, each with the translation that follows from it."""
         found = await unless_left(
             request,
             service.other_words(
@@ -213,11 +213,13 @@ def _add_documents(routes: APIRouter, backend: Backend, by: Any) -> None:
     async def send_document(
         file: UploadFile,
         target: Annotated[Target, Form()],
-        source: Annotated[SourceOrAuto, Form(description="language of the document; auto: it is detected")] = AUTO,
-        terms: Annotated[str, Form(description="a term in each line: words of the source, a tab, the target's")] = "",
+        source: Annotated[
+            SourceOrAuto, Form(description="language of the document; auto: the service detects it")
+        ] = AUTO,
+        terms: Annotated[str, Form(description="one term per line: source words, a tab, target words")] = "",
         caller: Caller = by,
     ) -> DocumentReply:
-        """Accept a document; its translation begins when its turn comes."""
+        """Upload a document. The service translates it when its turn comes."""
         lines = [(src, tgt) for src, _, tgt in (line.partition("\t") for line in lines_in(terms) if line.strip())]
         language = None if source == AUTO else source
         job = await backend.documents.submit(
@@ -227,22 +229,22 @@ def _add_documents(routes: APIRouter, backend: Backend, by: Any) -> None:
 
     @routes.get("/documents/{id}", responses=refusals(403, 404, 429))
     async def document(id: str, caller: Caller = by) -> DocumentReply:
-        """Say how far a document is."""
+        """Return the progress of a document."""
         return _document(backend.documents.get(id, caller))
 
     @routes.get("/documents/{id}/result", response_class=Response, responses={200: _FILE, **refusals(403, 404, 429)})
     async def document_result(id: str, caller: Caller = by) -> Response:
-        """Return a translated document."""
+        """Download a translated document."""
         job = backend.documents.get(id, caller)
         raw = job.result
         if raw is None:
-            raise NotFound(f"the document is not there: its status is {job.status}")
+            raise NotFound(f"the document cannot be downloaded: its status is {job.status}")
         disposition = f"attachment; filename*=UTF-8''{quote(job.name, safe='')}"
         return Response(raw, media_type="application/octet-stream", headers={"Content-Disposition": disposition})
 
     @routes.delete("/documents/{id}", status_code=204, response_class=Response, responses=refusals(403, 404, 429))
     async def remove_document(id: str, caller: Caller = by) -> None:
-        """Forget a document; end its translation."""
+        """Delete a document and stop its translation."""
         await backend.documents.remove(backend.documents.get(id, caller))
 
 
@@ -266,9 +268,9 @@ def _offer(backend: Backend) -> Offer:
 
 
 def _source(backend: Backend, wanted: TextRequest, caller: Caller) -> tuple[str | None, Detected | None]:
-    """Return the language of the text, None if it is not clear; and what was found out, if that was asked for.
+    """Return the language of the text, None if it is not clear, and the detection, if the request asked for it.
 
-    A text without letters stays as it is: it counts as one in the target language.
+    A text without letters is returned unchanged, because it counts as a text in the target language.
     """
     backend.service.check_text(wanted.text, caller)
     backend.service.models.code(wanted.target)
@@ -285,7 +287,7 @@ def _terms(backend: Backend, terms: Sequence[TermLine]) -> Sequence[TermLine]:
     if len(terms) > most:
         raise TooLarge(f"{len(terms)} terms are more than {most}")
     if any(not src.strip() or not tgt.strip() for src, tgt in terms):
-        raise BadRequest("a term needs words of the source, and words of the target")
+        raise BadRequest("a term needs both source words and target words")
     return terms
 
 

@@ -1,4 +1,4 @@
-"""What our own dialect says: requests, replies and events."""
+"""The requests, replies and events of our own API."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -32,19 +32,22 @@ class TextRequest(BaseModel):
     """A text to translate."""
 
     text: str = Field(pattern=NO_NUL, json_schema_extra=TEXT)
-    source: SourceOrAuto = Field(AUTO, description="language of the text; auto: it is detected")
+    source: SourceOrAuto = Field(AUTO, description="language of the text; auto: the service detects it")
     target: Target
     terms: Sequence[tuple[Text, Text]] = Field(
-        (), description="words of the source, each with the words that must stand for them in the translation"
+        (), description="source words, each with the words that must translate them"
     )
 
 
 class TranslateRequest(TextRequest):
-    """A text to translate, and how."""
+    """A text to translate, with the options of its translation."""
 
     format: Format = "text"
     alternatives: Number = Field(
-        0, ge=0, json_schema_extra=ALTERNATIVES, description="further translations of the text and of each sentence"
+        0,
+        ge=0,
+        json_schema_extra=ALTERNATIVES,
+        description="number of additional translations of the text and of each sentence",
     )
 
 
@@ -56,7 +59,7 @@ class SentencePair(BaseModel):
 
 
 class WordsRequest(BaseModel):
-    """Translations whose words are to be judged."""
+    """Translations to compute word probabilities for."""
 
     source: Source
     target: Target
@@ -64,13 +67,13 @@ class WordsRequest(BaseModel):
 
 
 class OtherWordsRequest(BaseModel):
-    """A word of a translation that may be another."""
+    """A word of a translation to find alternatives for."""
 
     source: Source
     target: Target
     sentence: Text
     translation: Text
-    position: Number = Field(ge=1, le=100_000, description="of the word in the translation, from 1")
+    position: Number = Field(ge=1, le=100_000, description="position of the word in the translation, counted from 1")
 
 
 class CorrectionRequest(BaseModel):
@@ -93,15 +96,17 @@ class LanguageReply(BaseModel):
 
 
 class Pair(BaseModel):
-    """Two languages, and the way from one to the other."""
+    """Two languages, and the path of translation between them."""
 
     source: str
     target: str
-    path: Sequence[str] = Field(description="codes from source to target; more than two: through another language")
+    path: Sequence[str] = Field(
+        description="codes from source to target; more than two if the path goes through another language"
+    )
 
 
 class Limits(BaseModel):
-    """What one request may have."""
+    """The limits of one request."""
 
     max_chars: int
     max_alternatives: int
@@ -110,20 +115,22 @@ class Limits(BaseModel):
 
 
 class Offer(BaseModel):
-    """What the service does."""
+    """The features of the service."""
 
     version: str
     languages: Sequence[LanguageReply]
     pairs: Sequence[Pair]
     limits: Limits
-    endings: Sequence[str] = Field(description="of the names of documents that can be translated, such as .docx")
+    endings: Sequence[str] = Field(
+        description="file extensions of the documents that the service translates, such as .docx"
+    )
     takes_corrections: bool
     takes_keys: bool
     needs_key: bool
 
 
 class Candidate(BaseModel):
-    """A language that a text may be in."""
+    """A possible language of a text."""
 
     language: str
     confidence: float
@@ -142,14 +149,16 @@ class SentenceReply(BaseModel):
 
     src: str
     tgt: str
-    confidence: float | None = Field(description="probability, 0 to 1, that it is good, if the model is calibrated")
-    faults: Sequence[str] = Field(description="what looks wrong: empty, loop, length, copy, number, url or unfinished")
-    alternatives: Sequence[str] = Field(description="further translations, best first")
-    is_correction: bool = Field(description="a user corrected it")
+    confidence: float | None = Field(
+        description="probability, from 0 to 1, that the translation is good, if the model is calibrated"
+    )
+    faults: Sequence[str] = Field(description="suspected faults: empty, loop, length, copy, number, url or unfinished")
+    alternatives: Sequence[str] = Field(description="additional translations, best first")
+    is_correction: bool = Field(description="whether it is a user's correction")
 
 
 class Term(BaseModel):
-    """A term that applied, and how often it was met."""
+    """A term that applied, and how often the translation uses it."""
 
     source: str
     target: str
@@ -162,43 +171,45 @@ class TranslateReply(BaseModel):
 
     text: str
     alternatives: Sequence[str]
-    path: Sequence[str] = Field(description="codes from source to target; more than two: through another language")
-    detected: Detected | None = Field(description="for the source auto")
-    sentences: Sequence[SentenceReply] = Field(description="each different one once, in order")
+    path: Sequence[str] = Field(
+        description="codes from source to target; more than two if the path goes through another language"
+    )
+    detected: Detected | None = Field(description="if the source was auto")
+    sentences: Sequence[SentenceReply] = Field(description="each distinct term once, in order")
     terms: Sequence[Term]
 
 
 class StartEvent(BaseModel):
-    """A translation begins."""
+    """The event that starts a translation."""
 
     path: Sequence[str]
     detected: Detected | None
 
 
 class DoneEvent(BaseModel):
-    """All sentences have been translated."""
+    """The event after the last sentence."""
 
     text: str
     terms: Sequence[Term]
 
 
 class ErrorEvent(BaseModel):
-    """The rest is not translated."""
+    """The event that ends a translation with an error; the rest is not translated."""
 
-    status: int = Field(description="as a reply would have had it")
+    status: int = Field(description="the HTTP status that a plain request would have received")
     error: str
     retry_after: int | None = Field(description="seconds")
 
 
 class JudgedSentence(BaseModel):
-    """How sure the model is of the words of a translation, which white space separates."""
+    """The probabilities of the words of a translation; white space separates words."""
 
-    probabilities: Sequence[float] = Field(description="of each word, given those before it")
-    uncertain: Sequence[int] = Field(description="positions, from 1, of the words that deserve a look")
+    probabilities: Sequence[float] = Field(description="probability of each word, given the words before it")
+    uncertain: Sequence[int] = Field(description="positions of the words that deserve a look, counted from 1")
 
 
 class WordsReply(BaseModel):
-    """How sure the model is of each sentence of the request."""
+    """The word probabilities of each sentence of the request."""
 
     sentences: Sequence[JudgedSentence]
 
@@ -206,13 +217,13 @@ class WordsReply(BaseModel):
 class OtherWord(BaseModel):
     """Another word, and the translation that it leads to."""
 
-    word: str = Field(description="empty: the translation ends before it")
+    word: str = Field(description="empty if the translation ends before this position")
     probability: float
     translation: str
 
 
 class OtherWordsReply(BaseModel):
-    """What could stand at a position of a translation."""
+    """The alternatives for a position of a translation."""
 
     word: str
     probability: float
@@ -220,22 +231,23 @@ class OtherWordsReply(BaseModel):
 
 
 class DocumentReply(BaseModel):
-    """A document, and how far its translation is."""
+    """A document and the progress of its translation."""
 
     id: str
-    name: str = Field(description="of the translated file")
+    name: str = Field(description="name of the translated file")
     status: Literal["queued", "translating", "done", "error"]
     n_done: int = Field(description="sentences")
-    n_total: int = Field(description="sentences; 0 until the document has been read")
+    n_total: int = Field(description="number of sentences; 0 until the service has read the document")
     error: str | None
 
 
 class CorrectionReply(BaseModel):
-    """What became of a correction. It is kept in any case."""
+    """The outcome of a correction, which the service keeps in any case."""
 
-    accepted: bool = Field(description="nothing is wrong with it")
+    accepted: bool = Field(description="whether it passed all checks")
     acts: bool = Field(
-        description="it is used from now on for who gave it; if it is accepted and does not act, the operator of the "
-        "service has to accept it, too"
+        description="whether the service uses it from now on for this user; a correction that was accepted but "
+        "does not "
+        "act must also be accepted by the operator"
     )
-    reasons: Sequence[str] = Field(description="why it waits for the operator")
+    reasons: Sequence[str] = Field(description="why the operator must review it")

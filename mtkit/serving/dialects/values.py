@@ -1,4 +1,4 @@
-"""The values of a request, whether they come as JSON, as a form or in the query."""
+"""Read the values of a request from its JSON, form or query."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ _Values = TypeVar("_Values", bound=BaseModel)
 
 
 async def read_values(request: Request, model: type[_Values]) -> _Values:
-    """Return the values of a request, checked: of its JSON, or of its form and its query.
+    """Return the validated values of a request: from its JSON, or from its form and query.
 
     JSON is strict: "4" is not a number. In a form, a repeated field is a list, and an empty one is absent.
     Raises BadRequest that names the first field that is wrong.
@@ -41,7 +41,7 @@ async def read_values(request: Request, model: type[_Values]) -> _Values:
 
 
 def read_fields(model: type[_Values], fields: dict[str, Any]) -> _Values:
-    """Return the fields of a form, checked. Raises BadRequest that names the first one that is wrong."""
+    """Return the validated fields of a form. Raises BadRequest that names the first one that is wrong."""
     with _problems_named():
         return model.model_validate({name: value for name, value in fields.items() if value != ""})
 
@@ -53,7 +53,7 @@ def _problems_named() -> Iterator[None]:
     except ValidationError as error:
         [first, *_] = error.errors(include_url=False)
         if not first["loc"]:
-            what = first["ctx"]["error"] if first["type"] == "json_invalid" else "an object is needed"
+            what = first["ctx"]["error"] if first["type"] == "json_invalid" else "the body must be a JSON object"
             raise BadRequest(f"Invalid JSON format: {what}") from None
         name = first["loc"][0]
         if first["type"] == "missing" or first["input"] in (None, "", []):
@@ -62,7 +62,7 @@ def _problems_named() -> Iterator[None]:
 
 
 def address_of(request: Request) -> str:
-    """Return the address that a request comes from; "" if the server does not tell."""
+    """Return the address of the client; "" if the server does not report it."""
     return request.client.host if request.client else ""
 
 

@@ -1,4 +1,4 @@
-"""Accept all connections that wait, however busy the event loop is."""
+"""Accept all pending connections, however busy the event loop is."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ _MOST_AT_ONCE = 1024  # so that a flood of connections leaves time for requests
 
 
 class Acceptor:
-    """Accepts what waits at a server's sockets, beside the server.
+    """Accepts the pending connections of a server's sockets, in addition to the server.
 
     uvloop accepts one connection in each round of its loop. Under overload a round takes half a second, so that new
     clients would wait until the kernel drops them and they try again, up to half a minute later. Loops of asyncio
@@ -18,13 +18,13 @@ class Acceptor:
     """
 
     def __init__(self, make_protocol: Callable[[], asyncio.Protocol]) -> None:
-        """make_protocol: makes what reads a connection."""
+        """make_protocol: makes the protocol that reads a connection."""
         self._make_protocol = make_protocol
         self._sockets: list[socket.socket] = []
         self._tasks: set[asyncio.Task[object]] = set()
 
     def start(self, server: asyncio.Server) -> None:
-        """Begin to accept what comes to a server."""
+        """Start to accept the connections of a server."""
         loop = asyncio.get_running_loop()
         if isinstance(loop, asyncio.BaseEventLoop):
             return
@@ -51,7 +51,7 @@ class Acceptor:
             task.result()
 
     def close(self) -> None:
-        """Accept no more."""
+        """Stop accepting."""
         for listening in self._sockets:
             asyncio.get_running_loop().remove_reader(listening)
             listening.close()

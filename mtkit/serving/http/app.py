@@ -1,4 +1,4 @@
-"""The web application: routes of all dialects, errors as JSON, start and end."""
+"""The web application: the routes of all dialects, errors as JSON, startup and shutdown."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -30,7 +30,7 @@ _PREFLIGHT_S = 3600  # that a browser may remember what a page of another origin
 
 
 def create_app(backend: Backend) -> FastAPI:
-    """Return the application; its workers start and end with it."""
+    """Build the application, which starts its workers when it starts and ends them when it ends."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -82,7 +82,7 @@ def _serve_metrics(app: FastAPI, backend: Backend, metrics: Metrics) -> None:
         responses={200: {"content": {"text/plain": {}}}, **openapi.refusals(*([401] if name else []))},
     )
     async def show_metrics(request: Request) -> Response:
-        """Return numbers for Prometheus."""
+        """Return metrics for Prometheus."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if name is not None and not (scheme.lower() == "bearer" and backend.gate.is_key_of(name, token.strip())):
             return JSONResponse({"error": "Unauthorized"}, 401, {"WWW-Authenticate": "Bearer"})
@@ -116,7 +116,7 @@ def _explain_errors(app: FastAPI) -> None:
 
 
 def _allowed(request: Request) -> str:
-    """Return the methods that a path has: Starlette names those of the first of its routes alone."""
+    """Return the methods that a path allows, because Starlette names only those of its first route."""
     routes = request.app.routes
     scopes = {method: {**request.scope, "method": method} for method in _METHODS}
     return ", ".join(m for m, scope in scopes.items() if any(route.matches(scope)[0] is Match.FULL for route in routes))

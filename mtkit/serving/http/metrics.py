@@ -1,4 +1,4 @@
-"""What the service does, in numbers, for Prometheus: by route, method and status; never by caller."""
+"""Metrics of the service for Prometheus, by route, method and status; never by caller."""
 
 import time
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _SECONDS = 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0
 
 
 class Metrics:
-    """The numbers of one service. Names that begin with libretranslate_ are those that its dashboards read."""
+    """The metrics of one service. LibreTranslate's dashboards read the names that begin with libretranslate_."""
 
     def __init__(self, service: Service) -> None:
         self._registry = CollectorRegistry()
@@ -33,11 +33,11 @@ class Metrics:
         )
 
     def text(self) -> bytes:
-        """Return all numbers as Prometheus reads them."""
+        """Return all metrics in the format that Prometheus reads."""
         return generate_latest(self._registry)
 
     def around(self, app: ASGIApp) -> ASGIApp:
-        """Return an application that counts the requests to this one."""
+        """Wrap an application and count its requests."""
 
         async def counting(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http":
@@ -65,13 +65,13 @@ class Metrics:
 
 
 class _OfService:
-    """Reads the numbers that the service keeps, when they are asked for."""
+    """Reads the service's counters when Prometheus requests them."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
 
     def collect(self) -> Iterator[Metric]:
-        """Yield them."""
+        """Yield the metrics."""
         batcher, pool = self._service.batcher, self._service.pool
         idle = len(pool.idle)
         for name, help_text, value in (

@@ -1,4 +1,4 @@
-"""In front of all routes: who may ask by which name, how much may come and how slowly, and what every answer has."""
+"""The checks before all routes: host, origin, size and speed of a request; and the headers of every response."""
 
 import asyncio
 import time
@@ -24,10 +24,10 @@ _FORM_BYTES = 1_000_000  # a request's other fields, and terms of its terminolog
 
 
 class Door:
-    """Refuses what no route should have to think of, and turns what a route did not expect into an answer."""
+    """Refuses bad requests before they reach a route, and turns unexpected errors into responses."""
 
     def __init__(self, app: ASGIApp, cfg: ServeConfig, file_paths: Sequence[str]) -> None:
-        """file_paths: beginnings of paths that take documents."""
+        """file_paths: prefixes of the paths that accept documents."""
         self._app, self._cfg = app, cfg
         self._file_paths = tuple(file_paths)
         self._is_known = lru_cache(maxsize=256)(_known_hosts(cfg))
@@ -63,7 +63,7 @@ class Door:
         except Exception as error:
             log_fault("a request failed", error, with_text=self._cfg.log_text)
             if is_started:
-                raise RuntimeError("the answer broke off") from None  # the server closes the connection
+                raise RuntimeError("the response was cut off by an error") from None  # the server closes the connection
             fault = Fault("the service failed; its log says why")
             await refusal_answer(scope["path"], fault)(scope, body.receive, send_with_headers)
 
@@ -71,16 +71,17 @@ class Door:
         host, origin = headers.get("host", ""), headers.get("origin")
         if not self._is_known(host):
             return WrongHost(
-                f"{_name_in(host)[:100]} is not a name of this service; `hosts` of its settings lists them"
+                f"{_name_in(host)[:100]} is not a host name of this service; its operator can add it to the "
+                f"setting `hosts`"
             )
         if scope["method"] not in _SAFE_METHODS and origin and not self._may_call(origin, host, headers):
             return Forbidden(
-                "pages of this origin may not call the service; `cors` of its settings lists those that may"
+                "pages of this origin may not call the service; its operator can add the origin to the setting `cors`"
             )
         return None
 
     def _may_call(self, origin: str, host: str, headers: Headers) -> bool:
-        """Return whether an origin is the service itself, allowed, or no page of the web, such as an extension."""
+        """Return whether an origin may call the service: itself, a listed one, or no web page but an extension."""
         if headers.get("sec-fetch-site") == "same-origin" or {origin, "*"}.intersection(self._cfg.cors):
             return True
         try:
@@ -102,7 +103,7 @@ class _Body:
         self.is_cut = False
 
     def refusal(self) -> Refusal | None:
-        """Return why the body need not be read: its length as the client declares it."""
+        """Return the refusal if the length that the client declares is over the limit."""
         length = self._headers.get("content-length", "")
         return self._too_large() if length.isdecimal() and int(length[:20]) > self._most_bytes else None
 
@@ -115,7 +116,7 @@ class _Body:
                 message = await self._receive()
         except TimeoutError:
             self.is_cut = self._is_late = True
-            raise TooSlow(f"the request did not arrive within {self._seconds:g} s") from None
+            raise TooSlow(f"the request did not arrive in full within {self._seconds:g} s") from None
         self._n_bytes += len(message.get("body", b""))
         self._is_read = not message.get("more_body", False)
         if self._n_bytes > self._most_bytes:
@@ -127,9 +128,9 @@ class _Body:
         return TooLarge(f"the request is longer than {self._most_bytes:,} bytes")
 
     async def discard(self) -> None:
-        """Read what is left of a body that was refused, for a while: clients read no answer before they have sent all.
+        """Read the rest of a refused body for a while, because clients read no response before they have sent all.
 
-        One that waits for our consent (Expect: 100-continue) sends nothing; nor, probably, does one that was too slow.
+        A client that waits for our consent (Expect: 100-continue) sends nothing; a slow one probably also not.
         """
         if not self.is_cut or self._is_late or "expect" in self._headers:
             return
@@ -140,7 +141,7 @@ class _Body:
 
 
 def _complete(headers: MutableHeaders, is_cut: bool) -> None:
-    """Add what every answer has. is_cut: a part of the request is unread, so no other can follow it."""
+    """Add the headers of every response. is_cut: part of the request is unread, so the connection must close."""
     headers["X-Content-Type-Options"] = "nosniff"
     headers["Referrer-Policy"] = "no-referrer"
     if is_cut:
@@ -148,7 +149,7 @@ def _complete(headers: MutableHeaders, is_cut: bool) -> None:
 
 
 def _known_hosts(cfg: ServeConfig) -> Callable[[str], bool]:
-    """Return what tells whether a Host header names this service.
+    """Return a function that checks whether a Host header names this service.
 
     A page of the web can let its own name mean 127.0.0.1, and then read what a service there answers; the name is in
     the Host header. Addresses are safe, as they cannot be made to mean another machine.

@@ -1,4 +1,4 @@
-"""Refuse requests at the door while the queue is full: before they are read, so that refusing costs next to nothing."""
+"""Refuse requests before reading them while the queue is full, so that a refusal costs next to nothing."""
 
 from collections.abc import Collection
 
@@ -11,21 +11,21 @@ from mtkit.serving.workers.queue import Admission, admission
 
 
 class RefuseWhenFull:
-    """Middleware: answers 503 while the queue is full.
+    """Middleware that responds with 503 while the queue is full.
 
-    The queue itself would answer the same, after the request was parsed and its text cut into sentences. Under overload
-    that work for nothing takes processor time from the requests that are served.
+    The queue itself would refuse too, but only after parsing the request and splitting its text. Under overload
+    that wasted work takes processor time from the requests that are served.
     """
 
     def __init__(self, app: ASGIApp, batcher: Batcher, paths: Collection[str]) -> None:
-        """paths: those that translate at once."""
+        """paths: those that translate immediately."""
         self._app = app
         self._batcher = batcher
         self._paths = paths
         self._on_the_way: set[Admission] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer 503, or let the application answer."""
+        """Respond with 503, or pass the request to the application."""
         if scope["type"] != "http" or scope["method"] != "POST" or scope["path"] not in self._paths:
             await self._app(scope, receive, send)
             return

@@ -1,4 +1,4 @@
-"""The page for people at /: one HTML file, which its policy keeps off any network but the service itself."""
+"""The web page at /: one HTML file, whose policy lets it contact only this service."""
 
 import re
 from base64 import b64encode

@@ -1,4 +1,4 @@
-"""HTTP as uvicorn reads it, with bounds on what comes before a request reaches the application."""
+"""uvicorn's HTTP protocol with limits on time and headers before a request reaches the application."""
 
 import asyncio
 import json
@@ -12,9 +12,9 @@ _HEAD_S = 10.0  # that a head may take to arrive
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """Closes connections whose request does not begin in time, or has headers without an end.
+    """Closes connections whose request does not begin in time or whose headers do not end.
 
-    uvicorn alone waits indefinitely for the rest of the headers, and keeps all of them.
+    uvicorn by itself waits indefinitely for the rest of the headers and keeps all of them in memory.
     """
 
     _n_bytes_since_progress = 0
@@ -22,7 +22,7 @@ class BoundedProtocol(HttpToolsProtocol):
     _timer: TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Expect a first request."""
+        """Wait for the first request."""
         super().connection_made(transport)
         self._expect_head()
 
@@ -32,7 +32,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Read some bytes of requests."""
+        """Receive bytes of requests."""
         if self._waits_for_head:
             self._expect_head()
         self._n_bytes_since_progress += len(data)
@@ -41,7 +41,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(431, f"the request's headers are longer than {_MOST_BYTES:,} bytes")
 
     def on_message_begin(self) -> None:
-        """See the first byte of a request, maybe right behind another one."""
+        """Note the first byte of a request, which may follow right after another one."""
         self._expect_head()
         super().on_message_begin()
 
@@ -53,18 +53,18 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of the body."""
+        """Receive a part of the body."""
         self._n_bytes_since_progress = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """End a request; the next one may follow."""
+        """End a request and wait for the next one."""
         self._n_bytes_since_progress = 0
         self._waits_for_head = True
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no HTTP, as JSON."""
+        """Refuse anything that is not HTTP, with a JSON response."""
         self._refuse(400, msg)
 
     def _expect_head(self) -> None:
@@ -76,7 +76,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._is_answering():  # the request before
             self._expect_head()
         else:
-            self._refuse(408, f"no request came within {_HEAD_S:g} s")
+            self._refuse(408, f"no request arrived within {_HEAD_S:g} s")
 
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
@@ -87,7 +87,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._timer = None
 
     def _refuse(self, status: int, message: str) -> None:
-        """Answer and close, unless an answer is under way: then close."""
+        """Respond and close the connection; if a response has begun, only close."""
         if self.transport.is_closing():
             return
         if not self._is_answering():

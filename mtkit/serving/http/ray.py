@@ -1,4 +1,4 @@
-"""The service on several machines: replicas of the same application under Ray Serve.
+"""Run the service on several machines, as replicas of the same application under Ray Serve.
 
     serve run mtkit.serving.http.ray:application config=/srv/mtkit/serve.yaml replicas=2
 
@@ -21,10 +21,10 @@ _HEALTH_EVERY_S = 2.0  # a replica that died is missed after this time
 
 
 def application(arguments: Mapping[str, str]) -> Any:
-    """Return what `serve run` deploys.
+    """Return the deployment for `serve run`.
 
     arguments: config, the path of a YAML file with the service's settings, on each machine; replicas, how many, 1 by
-    default. Ray keeps `workers` cores for each replica, 1 by default. Ray's own options say where it listens.
+    default. Ray reserves `workers` cores for each replica, 1 by default. Ray's own options set the address.
     Raises ConfigError for wrong settings.
     """
     path = arguments["config"]
@@ -46,4 +46,4 @@ def application(arguments: Mapping[str, str]) -> Any:
 
 
 class _Replica:
-    """One service; Ray gives it the application."""
+    """One replica of the service, to which Ray attaches the application."""

@@ -1,4 +1,4 @@
-"""Serve until a signal ends it: SIGTERM and Ctrl-C finish what has been accepted, SIGHUP looks for new models."""
+"""Run the server: SIGTERM and Ctrl-C finish the accepted requests and stop, SIGHUP reloads the models."""
 
 import asyncio
 import gc
@@ -22,7 +22,7 @@ _KEEP_ALIVE_S = 75  # of an idle connection; longer than proxies keep theirs, so
 
 
 def serve(cfg: ServeConfig) -> None:
-    """Serve until a signal ends it. Raises MtkitError if the service cannot start."""
+    """Run the server until a signal stops it. Raises MtkitError if the service cannot start."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # uvicorn raises it again at the end, which is not a failure
     backend = Backend.from_config(cfg)
     settings = uvicorn.Config(
@@ -67,19 +67,20 @@ async def _serve(backend: Backend, server: "_Server") -> None:
     if not server.started:  # uvicorn has ended what `create_app` started
         cfg = backend.cfg
         raise MtkitError(
-            f"the service did not start; is {cfg.host} an address of this machine, and its port {cfg.port} free?"
+            f"the service did not start; check that {cfg.host} an address of this machine, and its port "
+            f"{cfg.port} free?"
         )
 
 
 class _Server(uvicorn.Server):
-    """A server that says where it listens, and keeps no new client waiting for those before."""
+    """A server that logs its address and accepts new clients even under load."""
 
     def __init__(self, settings: uvicorn.Config) -> None:
         super().__init__(settings)
         self._acceptor = Acceptor(self._protocol)
 
     def _protocol(self) -> asyncio.Protocol:
-        """Return what reads a connection, as uvicorn makes it."""
+        """Return the protocol that reads a connection, as uvicorn makes it."""
         return BoundedProtocol(self.config, self.server_state, self.lifespan.state)
 
     async def startup(self, sockets: object = None) -> None:

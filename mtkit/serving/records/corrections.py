@@ -1,7 +1,7 @@
 """Corrections that users suggest: kept in a SQLite file, vetted, and looked up for each text and sentence.
 
-A suggestion is `held` if the vetting has doubts about it, else `vetted`; a person makes it `accepted` or `rejected`.
-What is accepted acts for all callers. What is vetted acts for the caller who suggested it, if the settings say so.
+A suggestion is `held` if a check fails, else `vetted`; the operator makes it `accepted` or `rejected`.
+An accepted one acts for all callers. A vetted one acts for the caller who suggested it, if the settings allow that.
 
 Callers without a key are one caller: what one of them suggests would act for all of them. So their suggestions wait
 for a person, unless only users of this machine can reach the service.
@@ -57,7 +57,7 @@ _COLUMNS = "id, state, reasons, src, tgt, source, translation, suggestion, calle
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the vetting says of a suggestion."""
+    """The state of a suggestion after the checks, with the reasons."""
 
     accepted: bool  # nothing is wrong with it
     reasons: Sequence[str]  # why a person should look at it
@@ -66,7 +66,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Correction:
-    """A suggestion, and what became of it."""
+    """A suggestion and its state."""
 
     id: int
     state: State
@@ -84,7 +84,7 @@ class CorrectionFile:
     """A file of suggestions."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file, or make it. Raises MtkitError if it cannot be used."""
+        """Open the file or create it. Raises MtkitError if it cannot be used."""
         self.database = Database(path, "corrections", _SCHEMA)
 
     async def add(
@@ -99,7 +99,7 @@ class CorrectionFile:
     ) -> None:
         """Keep a suggestion; it replaces the caller's own pending one for this source.
 
-        Raises TooManyRequests if too many wait for a decision, Busy if the file cannot be written now.
+        Raises TooManyRequests if too many suggestions are pending, Busy if the file cannot be written now.
         """
         state: State = "held" if doubts else "vetted"
         key, now = key_of(source), datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
@@ -113,7 +113,10 @@ class CorrectionFile:
             [n_own] = connection.execute(f"{count} AND caller = ?", [caller]).fetchone()
             [n] = connection.execute(count).fetchone()
             if n_own >= _MOST_OF_A_CALLER or n >= _MOST:
-                raise TooManyRequests(f"{max(n_own, n):,} suggestions wait for a decision", retry_after_s=3600)
+                raise TooManyRequests(
+                    f"{max(n_own, n):,} suggestions are pending; wait until the operator has reviewed some",
+                    retry_after_s=3600,
+                )
             row = [state, "\n".join(doubts), src, tgt, key, source, translation, suggestion, caller, now]
             connection.execute("INSERT INTO correction VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
@@ -130,16 +133,16 @@ class CorrectionFile:
         return self.database.run_now(work)
 
     def decide(self, state: Literal["accepted", "rejected"], ids: Sequence[int]) -> None:
-        """Accept or reject suggestions; one that is accepted replaces the accepted one of the same source.
+        """Accept or reject suggestions; accepting one replaces the accepted suggestion for the same source.
 
-        Raises UsageError for an id that does not exist; then nothing is changed.
+        Raises UsageError for an id that does not exist, and then changes nothing.
         """
 
         def work(connection: sqlite3.Connection) -> None:
             for id in ids:
                 found = connection.execute("SELECT src, tgt, key FROM correction WHERE id = ?", [id]).fetchone()
                 if found is None:
-                    raise UsageError(f"there is no suggestion {id}; see `mtkit corrections list`")
+                    raise UsageError(f"no suggestion has the id {id}; see `mtkit corrections list`")
                 if state == "accepted":
                     connection.execute(
                         "UPDATE correction SET state = 'rejected', reasons = ? "
@@ -161,7 +164,7 @@ class CorrectionFile:
 
 
 class Corrections:
-    """The corrections of a service."""
+    """The corrections that a service applies."""
 
     def __init__(self, cfg: ServeConfig) -> None:
         """Read the file. Raises MtkitError if it cannot be used."""
@@ -178,7 +181,7 @@ class Corrections:
     async def suggest(
         self, src: str, tgt: str, source: str, suggestion: str, caller: Caller, translation: str | None = None
     ) -> Verdict:
-        """Vet a suggestion and keep it. translation: the model's, if known.
+        """Check a suggestion and store it. translation: the model's, if known.
 
         Raises TooLarge, BadRequest for blank text, TooManyRequests and Busy.
         """
@@ -199,7 +202,7 @@ class Corrections:
     def lookup(self, src: str, tgt: str, text: str, caller: Caller) -> str | None:
         """Return the correction that acts on a text, or sentence, for this caller; None if there is none.
 
-        White space at the ends is that of the text.
+        It gets the white space at the ends of the text.
         """
         self._look()
         if not (self._accepted or self._vetted):
@@ -216,7 +219,7 @@ class Corrections:
         return text[:start] + suggestion.strip() + text[start + len(bare) :]
 
     def _acts_at_once(self, caller: Caller) -> bool:
-        """Return whether this caller's suggestions act before the operator accepts them. Strangers' do not."""
+        """Return whether this caller's suggestions act before the operator accepts them, which needs a key."""
         return self._vetted_act and bool(caller.name or self._is_private)
 
     def close(self) -> None:
@@ -226,7 +229,7 @@ class Corrections:
         self._file.close()
 
     def _look(self) -> None:
-        """From the first request on, look every second whether `mtkit corrections` has changed the file."""
+        """From the first request on, check every second whether `mtkit corrections` has changed the file."""
         if self._looking is None:
             self._looking = asyncio.get_running_loop().create_task(self._keep_looking())
 
@@ -260,22 +263,24 @@ def pairs_to_train(
 ) -> list[tuple[str, str]]:
     """Return sources and suggestions for a training corpus: one line each, of one pair of languages, each source once.
 
-    Of several suggestions for a source an accepted one counts, else the last.
+    Of several suggestions for a source, take an accepted one, else the last.
     Raises UsageError if there are several pairs of languages to choose from, or none.
     """
     chosen = [one for one in corrections if src in (None, one.src) and tgt in (None, one.tgt)]
     languages = sorted({(one.src, one.tgt) for one in chosen})
     if not chosen:
-        raise UsageError("there are no such corrections; accept some with `mtkit corrections accept`")
+        raise UsageError("no corrections match; accept some with `mtkit corrections accept`")
     if len(languages) > 1:
         names = ", ".join("-".join(pair) for pair in languages)
-        raise UsageError(f"the corrections are of several pairs ({names}): choose one with --src-lang and --tgt-lang")
+        raise UsageError(
+            f"the corrections are for several language pairs ({names}); choose one with --src-lang and --tgt-lang"
+        )
     ordered = sorted(chosen, key=lambda one: (one.state == "accepted", one.id))
     return list({key_of(one.source): (key_of(one.source), key_of(one.suggestion)) for one in ordered}.values())
 
 
 def key_of(text: str) -> str:
-    """Return a text as corrections compare it: composed characters, single spaces."""
+    """Normalise a text for comparison: composed characters, single spaces."""
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 

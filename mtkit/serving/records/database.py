@@ -1,4 +1,4 @@
-"""A SQLite file that outlives the service: safe among threads and processes, and after a crash."""
+"""A SQLite file that several threads and processes may use, and that survives a crash."""
 
 import asyncio
 import os
@@ -19,13 +19,13 @@ _T = TypeVar("_T")
 
 
 class Database:
-    """One connection, which threads take in turn."""
+    """One connection, which threads use in turn."""
 
     def __init__(self, path: Path, kind: str, schema: Sequence[str]) -> None:
-        """Open a file, or make it for this user alone.
+        """Open a file, or create it readable by this user only.
 
-        kind: what it holds, for messages. schema: the statements that make its tables.
-        Raises MtkitError if the file is another one, damaged, or cannot be written.
+        kind: its contents, for messages. schema: the statements that create its tables.
+        Raises MtkitError if the file is of another kind, damaged, or cannot be written.
         """
         self._path = path
         self._lock = threading.Lock()
@@ -38,7 +38,9 @@ class Database:
                 self._connection.execute("PRAGMA foreign_keys=ON")
         except sqlite3.DatabaseError as error:
             self._connection.close()
-            raise MtkitError(f"{path}: cannot keep {kind}: {error}; name another file, or move this one away") from None
+            raise MtkitError(
+                f"{path}: cannot keep {kind}: {error}; choose another file, or move this one away"
+            ) from None
         except OSError as error:
             raise MtkitError(f"{path}: cannot keep {kind}: {error.strerror or error}") from None
         if version != _VERSION:
@@ -48,18 +50,18 @@ class Database:
             )
 
     async def run(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
-        """Return what work does in one transaction, in a thread: all of it is kept, or nothing.
+        """Run work in a thread as one transaction and return its result: the file keeps all of its changes, or none.
 
-        Raises Busy if the file cannot be written now, and whatever work raises.
+        Raises Busy if the file cannot be written now, and any error that work raises.
         """
         try:
             return await asyncio.to_thread(self._transaction, work)
         except sqlite3.OperationalError as error:
             log.error(f"{self._path}: {error}")
-            raise Busy("the service cannot read or keep this now: try again later", retry_after_s=10) from None
+            raise Busy("the service cannot read or store this now; try again later", retry_after_s=10) from None
 
     def run_now(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
-        """Do the same in this thread. Raises MtkitError if the file cannot be read or written."""
+        """Run work in this thread as one transaction. Raises MtkitError if the file cannot be read or written."""
         try:
             return self._transaction(work)
         except sqlite3.DatabaseError as error:
@@ -84,7 +86,7 @@ class Database:
 
 
 def _prepare(connection: sqlite3.Connection, schema: Sequence[str]) -> int:
-    """Make the tables of a new file; return the version of the file."""
+    """Create the tables in a new file, and return the version of the file."""
     [version] = connection.execute("PRAGMA user_version").fetchone()
     [n_tables] = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if version or n_tables:

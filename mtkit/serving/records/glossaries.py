@@ -1,4 +1,4 @@
-"""Glossaries of callers, kept in a SQLite file: each has dictionaries, one for a pair of languages."""
+"""Glossaries of callers in a SQLite file; each has a dictionary for one or more pairs of languages."""
 
 import csv
 import re
@@ -50,14 +50,14 @@ _SCHEMA = (
 
 
 class TooManyGlossaries(Refusal):
-    """The caller has used up the room for glossaries."""
+    """The caller has used up the space for glossaries."""
 
     status = 456  # DeepL's own: a quota is used up
 
 
 @dataclass(frozen=True)
 class Dictionary:
-    """The entries of a glossary for a pair of languages, but for the entries."""
+    """A glossary's dictionary for a pair of languages, without the entries."""
 
     pair: Pair
     n_entries: int
@@ -65,7 +65,7 @@ class Dictionary:
 
 @dataclass(frozen=True)
 class Glossary:
-    """A glossary, but for its entries."""
+    """A glossary without its entries."""
 
     id: str
     name: str
@@ -74,7 +74,7 @@ class Glossary:
 
 
 class Glossaries:
-    """The glossaries of all callers. To each, those of others do not exist."""
+    """The glossaries of all callers. A caller cannot see the glossaries of others."""
 
     def __init__(self, path: Path, most_entries: int) -> None:
         """most_entries: of one glossary. Raises MtkitError if the file cannot be used."""
@@ -82,7 +82,7 @@ class Glossaries:
         self._most_entries = most_entries
 
     async def create(self, caller: Caller, name: str, dictionaries: Mapping[Pair, Sequence[TermLine]]) -> Glossary:
-        """Keep a new glossary. Raises Refusal."""
+        """Create a glossary. Raises Refusal."""
         _check_name(name)
         id = str(uuid.uuid4())
         created = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -90,7 +90,7 @@ class Glossaries:
         def work(connection: sqlite3.Connection) -> Glossary:
             [n] = connection.execute("SELECT count(*) FROM glossary WHERE caller = ?", [caller.name]).fetchone()
             if n >= _MOST_GLOSSARIES:
-                raise TooManyGlossaries(f"there are {n:,} glossaries already: delete one")
+                raise TooManyGlossaries(f"there are {n:,} glossaries already; delete one")
             connection.execute("INSERT INTO glossary VALUES (?, ?, ?, ?)", [id, caller.name, name.strip(), created])
             for pair, entries in dictionaries.items():
                 self._add(connection, caller, id, pair, entries)
@@ -125,7 +125,7 @@ class Glossaries:
     async def update(
         self, id: str, caller: Caller, *, name: str | None = None, entries: Mapping[Pair, Sequence[TermLine]] = {}
     ) -> Glossary:
-        """Rename a glossary, and add entries, which replace those with the same source. Raises Refusal."""
+        """Rename a glossary and add entries, which replace those with the same source. Raises Refusal."""
         if name is not None:
             _check_name(name)
 
@@ -187,14 +187,14 @@ class Glossaries:
         query = "SELECT count(*) FROM entry JOIN glossary ON glossary = id WHERE caller = ?"
         [n] = connection.execute(query, [caller.name]).fetchone()
         if n > _FULL_GLOSSARIES * self._most_entries:
-            raise TooManyGlossaries(f"all glossaries together would have {n:,} entries: delete one")
+            raise TooManyGlossaries(f"all of your glossaries together would have {n:,} entries; delete a glossary")
 
 
 def _glossary(connection: sqlite3.Connection, id: str, caller: Caller) -> Glossary:
     query = "SELECT name, created FROM glossary WHERE (id, caller) = (?, ?)"
     found = connection.execute(query, [id, caller.name]).fetchone()
     if found is None:
-        raise NotFound("there is no such glossary")
+        raise NotFound("no such glossary; list yours to see their ids")
     query = "SELECT src, tgt, count(*) FROM entry WHERE glossary = ? GROUP BY src, tgt ORDER BY min(rowid)"
     dictionaries = [Dictionary((src, tgt), n) for src, tgt, n in connection.execute(query, [id])]
     name, created = found
@@ -211,11 +211,11 @@ def _no_dictionary(pair: Pair) -> list[TermLine]:
 
 def _check_name(name: str) -> None:
     if not name.strip() or len(name.encode("utf-8", "replace")) > _MOST_BYTES or _CONTROL.search(name):
-        raise BadRequest(f"the name of a glossary has 1 to {_MOST_BYTES:,} bytes, and no control characters")
+        raise BadRequest(f"the name of a glossary must have 1 to {_MOST_BYTES:,} bytes, and no control characters")
 
 
 def read_entries(text: str, format: EntriesFormat, pair: Pair) -> list[TermLine]:
-    """Return the entries in a table without a header: source and target, in CSV also their languages.
+    """Read the entries of a table without a header: source and target, in CSV also their languages.
 
     Raises BadRequest that names the line for anything that is not an entry, or that a terminology cannot contain.
     """
@@ -226,9 +226,9 @@ def read_entries(text: str, format: EntriesFormat, pair: Pair) -> list[TermLine]
             tidy = tidy[:2]
         source, target = _checked(number, cells, tidy)
         if entries.setdefault(source, target) != target:
-            raise BadRequest(f"entry {number}: {source!r} has another translation already")
+            raise BadRequest(f"entry {number}: {source!r} already has another translation; remove one of them")
     if not entries:
-        raise BadRequest("a dictionary needs entries")
+        raise BadRequest("a dictionary needs at least one entry")
     return list(entries.items())
 
 

@@ -1,4 +1,4 @@
-"""A file of API keys: their names, checksums and limits; a key itself is shown once, when it is made.
+"""A file of API keys: their names, checksums and limits. mtkit shows a key only once, when it creates it.
 
 SHA-256 without salt or rounds is enough: a key has 256 random bits, so no one finds it by trying, however fast the
 hash, while each request has to compute it.
@@ -29,24 +29,24 @@ _RETRY_S = 10  # after which a client may ask again while the file cannot be use
 
 
 def read_keys(path: Path) -> list[KeyEntry]:
-    """Return the keys of a file. Raises ConfigError if it cannot be read, or others than its owner may change it."""
+    """Return the keys of a file. Raises ConfigError if it cannot be read, or if other users may change it."""
     entries = load_key_file(path).keys
     if os.name == "posix" and (mode := path.stat().st_mode) & _OTHERS_MAY_WRITE:
-        raise ConfigError(f"{path}: others may add keys to it (mode {mode & 0o777:o}); run: chmod 600 {path}")
+        raise ConfigError(f"{path}: other users may add keys to it (mode {mode & 0o777:o}); run: chmod 600 {path}")
     return entries
 
 
 def add_key(path: Path, name: str, *, requests_per_minute: int | None = None, max_chars: int | None = None) -> str:
-    """Make a key, keep its checksum in the file, which is made if need be, and return the key.
+    """Create a key, store its checksum in the file, which is created if missing, and return the key.
 
-    Raises UsageError if the name has a key already.
+    Raises UsageError if the name already has a key.
     """
     key = _PREFIX + secrets.token_urlsafe(_N_BYTES)
     with _to_change(path):
         entries = read_keys(path) if path.exists() else []
         if any(entry.name == name for entry in entries):
             command = f"mtkit keys remove {name} --file {path}"
-            raise UsageError(f"{path}: {name} has a key; to replace it, first run: {command}")
+            raise UsageError(f"{path}: {name} already has a key; to replace it, first run: {command}")
         limits = {"requests_per_minute": requests_per_minute, "max_chars": max_chars}
         values = {"name": name, "sha256": checksum(key), "created": time.strftime("%Y-%m-%d"), **limits}
         try:
@@ -69,13 +69,13 @@ def remove_key(path: Path, name: str) -> None:
 
 
 def checksum(key: str) -> str:
-    """Return what the file keeps of a key."""
+    """Return the entry that the file stores for a key."""
     return sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @contextmanager
 def _to_change(path: Path) -> Iterator[None]:
-    """Keep other processes from changing the file during the block. Raises MtkitError if one does."""
+    """Lock the file against other processes during the block. Raises MtkitError if another one holds the lock."""
     lock = path.with_name(f".{path.name}.lock")
     with open_locked(lock) as file:
         if file is None:
@@ -93,7 +93,7 @@ def _write(path: Path, entries: Sequence[KeyEntry]) -> None:
 
 
 class Keys:
-    """The keys of a file, as it is now: a change to the file takes effect at the next request."""
+    """The current keys of a file: a change to the file takes effect at the next request."""
 
     def __init__(self, path: Path) -> None:
         """Raises ConfigError if the file cannot be used."""
@@ -105,8 +105,8 @@ class Keys:
     def find(self, key: str) -> KeyEntry | None:
         """Return the entry of a key; None for an unknown one.
 
-        The search is among checksums: how long it takes reveals nothing about a valid key.
-        Raises Unready while the file cannot be used: a key that was valid before may have been removed.
+        The search compares checksums, so its duration reveals nothing about a valid key.
+        Raises Unready while the file cannot be used, because a key that was valid before may have been removed.
         """
         self._read_again_if_changed()
         if self._by_checksum is None:
@@ -121,7 +121,7 @@ class Keys:
         try:
             self._by_checksum, problem = _by_checksum(read_keys(self._path)), ""
         except (ConfigError, OSError) as error:
-            self._by_checksum, problem = None, f"every API key is refused until the file can be read: {error}"
+            self._by_checksum, problem = None, f"the service refuses every API key until it can read the file: {error}"
         if problem and problem != self._problem:
             log.error(problem)
         self._problem = problem

@@ -1,4 +1,4 @@
-"""Vet a suggested correction by rule: what `mtkit data clean` would drop must not act by itself."""
+"""Check a suggested correction by the rules of `mtkit data clean`: a pair that it would drop must not act by itself."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -17,18 +17,18 @@ _WORDS = {  # what the rules object to, for the user who suggests
     "max_letters": "it is very long",
     "max_word_letters": "a word is very long",
     "max_length_ratio": "its length is unlikely",
-    "min_script_share": "it is in another script",
+    "min_script_share": "it is in a different script",
     "language": "it looks like another language",
-    "copies": "it copies the text",
-    "numbers": "its numbers are others",
-    "urls": "its addresses are others",
-    "placeholders": "its variables are others",
+    "copies": "it is a copy of the text",
+    "numbers": "its numbers differ",
+    "urls": "its addresses differ",
+    "placeholders": "its variables differ",
     "repetition": "it repeats itself",
 }
 
 
 def doubts_about(source: str, suggestion: str, src: str, tgt: str) -> list[str]:
-    """Return why a person should look at a suggested translation before it acts; [] if nothing is wrong with it."""
+    """Return why the operator should review a suggested translation before it acts; [] if it passes all checks."""
     return list(_doubts(source, suggestion, src, tgt))
 
 
@@ -41,7 +41,7 @@ def _doubts(source: str, suggestion: str, src: str, tgt: str) -> Iterator[str]:
         yield f"it has a control character (U+{ord(control):04X})"
     # Stricter than the rule `tags`: an attribute may hold a program.
     if _tags_of(source) != _tags_of(suggestion):
-        yield "its tags are others"
+        yield "its tags differ"
     # Of a text of several lines each rule sees one, as in a corpus.
     window = Window(Lines([" ".join(source.split())], src), Lines([" ".join(suggestion.split())], tgt), [1])
     objections = [

@@ -1,4 +1,4 @@
-"""Sentences of many requests in, batches for the workers out; work whose callers have left is undone."""
+"""Collect the sentences of many requests into batches for the workers, and drop work whose callers have left."""
 
 import asyncio
 import math
@@ -24,7 +24,7 @@ _MEMORY = 0.9  # weight of the past in averages
 
 @dataclass
 class Pace:
-    """How much the workers have done, and how fast."""
+    """The amount of work that the workers have done, and their speed."""
 
     n_batches: int = 0
     n_items: int = 0
@@ -32,7 +32,7 @@ class Pace:
     s_per_batch: float = 0.1  # averaged
 
     def note(self, n_items: int, seconds: float, n_workers: int) -> None:
-        """Count a batch that took one of n_workers so many seconds."""
+        """Count a batch and the seconds that one of n_workers took for it."""
         self.s_per_item = _MEMORY * self.s_per_item + (1 - _MEMORY) * seconds / max(1, n_items) / max(1, n_workers)
         self.s_per_batch = _MEMORY * self.s_per_batch + (1 - _MEMORY) * seconds
         self.n_batches += 1
@@ -40,7 +40,7 @@ class Pace:
 
 
 class Batcher:
-    """Puts what many requests want into batches for the workers, and the results back in their places."""
+    """Puts the items of many requests into batches for the workers, and returns each result to its request."""
 
     def __init__(
         self,
@@ -50,10 +50,10 @@ class Batcher:
         *,
         linger_s: float = _LINGER_S,
     ) -> None:
-        """batch_timeout_s: after which a worker counts as hung, and is replaced.
+        """batch_timeout_s: seconds after which a worker counts as hung and is replaced.
 
-        first_timeout_s: the same for the first batch of its kind, for which a worker may have to load a model.
-        linger_s: the longest wait for a fuller batch.
+        first_timeout_s: the same for the first batch of a kind, because a worker may have to load a model for it.
+        linger_s: the longest time to wait for a fuller batch.
         """
         self.queue = Queue(cfg)
         self.pace = Pace()
@@ -68,18 +68,18 @@ class Batcher:
         self._working: dict[Worker, tuple[int, float]] = {}  # how many items they have, and since when
 
     def start(self, pool: Pool) -> None:
-        """Begin to hand work to the pool."""
+        """Start to give work to the pool."""
         self._pool = pool
         self._dispatcher = asyncio.get_running_loop().create_task(self._dispatch())
 
     def wake(self) -> None:
-        """Look for a worker and for work; the pool calls it when a worker is free."""
+        """Match idle workers with waiting work; the pool calls this when a worker becomes free."""
         self._wake.set()
 
     async def run(self, work: Work, items: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
-        """Return the results of items, in order. sizes: characters of each.
+        """Process the items and return their results in order. sizes: characters of each.
 
-        A call that is cancelled takes its waiting items with it; those that wait again, as their worker has died, are
+        Cancelling a call removes its waiting items; items that wait again because their worker died are
         dropped at their turn. Raises Busy if the queue is full, unless other items of the same request have been let
         in; BadRequest if the items cannot be done.
         """
@@ -104,14 +104,14 @@ class Batcher:
                     future.cancel()
 
     def check_room(self, n_items: int) -> None:
-        """Raise Busy if so many items would not fit into the queue; an empty queue takes any number."""
+        """Raise Busy if the items do not fit into the queue; an empty queue accepts any number."""
         if not self.queue.has_room(n_items):
             n_waiting = self.queue.n_waiting
             wait_s = n_waiting * self.pace.s_per_item
-            raise Busy(f"{n_waiting} sentences are waiting: try again in {wait_s:.0f} s", retry_after_s=wait_s)
+            raise Busy(f"{n_waiting} sentences are waiting; try again in {wait_s:.0f} s", retry_after_s=wait_s)
 
     async def _dispatch(self) -> None:
-        """Hand batches to idle workers as long as there are both."""
+        """Give batches to idle workers as long as there are both."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -130,7 +130,7 @@ class Batcher:
                 task.add_done_callback(self._running.discard)
 
     def _pause_s(self) -> float:
-        """Return how long to wait for a fuller batch: until a worker's share of the open requests waits.
+        """Return how long to wait for a fuller batch: until a worker's share of the open requests is in the queue.
 
         A single client never waits; of many, those whose answers have just gone out are about to come back, so the
         time counts from when a worker became idle.
@@ -151,7 +151,7 @@ class Batcher:
         self._wake.clear()
 
     def _share(self, n_idle: int) -> int:
-        """Return how many items are an equal part for each worker, of those that wait and those that are being done.
+        """Return each worker's equal share of the items that wait or are in progress.
 
         Clients that send their next sentence when they have an answer would otherwise come back to one worker all
         together, and leave small batches to the others. Workers that have been at work for long do not count.
@@ -161,7 +161,7 @@ class Batcher:
         return math.ceil((self.queue.n_waiting + sum(recent)) / (n_idle + len(recent)))
 
     async def _do(self, worker: Worker, work: Work, batch: list[Item]) -> None:
-        """Have a worker do a batch, and hand out the results; if it dies, put the batch back."""
+        """Run a batch in a worker and deliver the results; if the worker dies, put the batch back."""
         assert self._pool is not None
         message: dict[str, Any] = {"work": work.as_json(), "items": [item.content for item in batch]}
         if self.retired:
@@ -218,12 +218,12 @@ class Batcher:
         self.wake()
 
     async def drain(self) -> None:
-        """Wait until nothing waits and nothing runs."""
+        """Wait until no item waits or runs."""
         while self.queue or self._running:
             await asyncio.sleep(0.02)
 
     async def close(self) -> None:
-        """Stop handing out work."""
+        """Stop giving out work."""
         if self._dispatcher is not None:
             self._dispatcher.cancel()
         for task in self._running:
@@ -232,7 +232,7 @@ class Batcher:
 
 
 async def _limit_once_abandoned(batch: Sequence[Item], limit: asyncio.Timeout, abandoned_s: float) -> None:
-    """Wait until all callers of a batch have left; then give its worker so many seconds to finish."""
+    """Wait until all callers of a batch have left, then give its worker abandoned_s seconds to finish."""
     await asyncio.wait([item.result for item in batch])
     limit.reschedule(asyncio.get_running_loop().time() + abandoned_s)
 
@@ -244,11 +244,11 @@ def _fail(items: Sequence[Item], refusal: Refusal) -> None:
 
 
 def _problem(answer: dict[str, Any]) -> Refusal:
-    """Return the error that a worker's answer stands for."""
+    """Convert a worker's reply to the error that it reports."""
     if answer["error"] in ("data", "request"):
         return BadRequest(answer["message"])
     if answer["error"] == "bundle":
         log.error(answer["message"])
-        return Unready("the model's folder is damaged, or being replaced: try again later", retry_after_s=1)
+        return Unready("the model's folder is damaged or being replaced; try again later", retry_after_s=1)
     log.error(f"a worker failed: {answer['message']}")
     return Fault(_FAULT)

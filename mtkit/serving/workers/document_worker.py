@@ -1,4 +1,4 @@
-"""A process that reads and writes one document: messages in on standard input, answers out on standard output.
+"""A process that reads and writes one document, with requests on standard input and replies on standard output.
 
 Reading is work for seconds that would hold up all requests, and what it reads may be made to harm: so it is done in a
 process that may be killed, has a limit on its memory, and lets all others go first.
@@ -28,7 +28,7 @@ _MOST_BYTES = 4_000_000_000  # of addresses: a document of 10 MB with tags every
 
 
 class _Translations(Mapping[str, Translated]):
-    """Translations by their sentences, kept as JSON: as objects, the alignments would take ten times as much."""
+    """Translations by source sentence, stored as JSON because alignments as objects take ten times the memory."""
 
     def __init__(self) -> None:
         self._lines: dict[str, str] = {}
@@ -48,7 +48,7 @@ class _Translations(Mapping[str, Translated]):
 
 
 class DocumentWorker:
-    """Reads a document, hands out its sentences in windows, takes their translations, and writes the result."""
+    """Reads a document, gives out its sentences in windows, receives their translations, and writes the result."""
 
     def __init__(self, source: Path, result: Path, options: Options) -> None:
         self._source, self._result, self._options = source, result, options
@@ -57,7 +57,7 @@ class DocumentWorker:
         self._translations = _Translations()
 
     def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a message asks for, or what is wrong: {"error": of the document} or {"fault": of ours}."""
+        """Return the reply to a message, or {"error": fault of the document} or {"fault": bug of ours}."""
         try:
             task = getattr(self, f"_{message['task']}")
             answer: dict[str, Any] = task(**message.get("with", {}))
@@ -65,7 +65,7 @@ class DocumentWorker:
         except MtkitError as error:
             return {"error": str(error)}
         except MemoryError:
-            return {"error": "needs too much memory: divide the document"}
+            return {"error": "needs too much memory; divide the document"}
         except Exception:
             return {"fault": traceback.format_exc()}
 
@@ -82,7 +82,7 @@ class DocumentWorker:
         }
 
     def _next(self, translations: list[dict[str, Any]], n: int) -> dict[str, Any]:
-        """Take the translations of the last sentences that were handed out; hand out up to n more."""
+        """Receive the translations of the last window, and return up to n more sentences."""
         start = len(self._translations)
         for sentence, translated in zip(self._sentences[start : start + len(translations)], translations, strict=True):
             self._translations.add(sentence.text, translated)

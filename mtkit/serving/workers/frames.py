@@ -1,4 +1,4 @@
-"""Messages between the service and its workers: JSON, after its length in four bytes."""
+"""Messages between the service and its workers: JSON, preceded by its length in four bytes."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ async def read(stream: asyncio.StreamReader) -> Any:
 
 
 def answer_messages(answer: Callable[[Any], Any]) -> None:
-    """Answer the messages on standard input, until it ends, on standard output."""
+    """Read messages from standard input until it ends, and write the replies to standard output."""
     messages, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints must not spoil the answers
     with suppress(EOFError, BrokenPipeError):

@@ -1,4 +1,4 @@
-"""Worker processes: started, asked one batch at a time, and replaced when they die or hang."""
+"""The worker processes: each handles one batch at a time and is replaced if it dies or hangs."""
 
 import asyncio
 import json
@@ -20,11 +20,11 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0  # before a worker is started again
 
 
 class WorkerDied(Exception):
-    """A worker ended, or did not answer in time, before its batch was done."""
+    """A worker died or did not reply in time, before its batch was done."""
 
 
 class Worker:
-    """One process. It does one batch at a time."""
+    """One worker process, which handles one batch at a time."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -35,11 +35,11 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """The process's id."""
+        """The process id."""
         return self._process.pid
 
     async def ask(self, message: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
-        """Return the answer to a message. Raises WorkerDied if none comes; then the process is gone."""
+        """Send a message and return the reply. Raises WorkerDied if none arrives, after ending the process."""
         assert self._process.stdin is not None and self._process.stdout is not None
         try:
             async with asyncio.timeout(timeout_s):
@@ -59,7 +59,7 @@ class Worker:
         return self._process.returncode is not None
 
     async def ended(self) -> str:
-        """Wait until the process has ended; return how."""
+        """Wait until the process has ended, and return how it ended."""
         return how_it_ended(await self._process.wait())
 
     async def _ended_or_killed(self) -> str:
@@ -71,7 +71,7 @@ class Worker:
             return await self.ended()
 
     async def end(self, *, at_once: bool = False) -> None:
-        """End the process; at_once: without waiting for its batch."""
+        """Stop the process; at_once: without waiting for its batch."""
         assert self._process.stdin is not None
         if at_once:
             self._kill()
@@ -90,7 +90,7 @@ class Worker:
 
 
 async def start_worker(module: str, settings: Mapping[str, Any]) -> Worker:
-    """Start a process that runs a module of mtkit; the settings, as JSON, are its argument."""
+    """Start a process that runs a module of mtkit with the settings, as JSON, as its argument."""
     # PYTHONSAFEPATH: a file of the current folder that is named like a module must not run
     environment = {**os.environ, "PYTHONSAFEPATH": "1"}
     command = [sys.executable, "-m", module, json.dumps(settings)]
@@ -102,10 +102,10 @@ async def start_worker(module: str, settings: Mapping[str, Any]) -> Worker:
 
 
 class Pool:
-    """Several workers with the same settings."""
+    """A group of workers with the same settings."""
 
     def __init__(self, n_workers: int, settings: Mapping[str, Any], when_idle: Callable[[], None]) -> None:
-        """settings: for each worker, as JSON. when_idle: called when a worker may be free for work."""
+        """settings: for each worker, as JSON. when_idle: called when a worker may be free."""
         self._n_workers = n_workers
         self._settings = settings
         self._when_idle = when_idle
@@ -116,7 +116,7 @@ class Pool:
         self.n_deaths = 0
 
     async def start(self) -> None:
-        """Start the processes; they load models when they are asked to."""
+        """Start the processes, which load models on demand."""
         self.workers = [await self._new() for _ in range(self._n_workers)]
 
     async def _new(self) -> Worker:
@@ -125,18 +125,18 @@ class Pool:
         return worker
 
     async def _watch(self, worker: Worker) -> None:
-        """Replace a worker that dies while it is idle; whoever waits for a busy one notices its death."""
+        """Replace a worker that dies while it is idle; the caller that waits for a busy worker notices its death."""
         how = await worker.ended()
         if worker in self.workers and not worker.is_busy and not self._is_closed:
             self._lose(worker, WorkerDied(f"worker {worker.pid} ended ({how})"))
 
     @property
     def idle(self) -> list[Worker]:
-        """The workers that wait for work."""
+        """The idle workers."""
         return [worker for worker in self.workers if not worker.is_busy]
 
     async def ask(self, worker: Worker, message: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
-        """Ask a worker; if it dies, another takes its place. Raises WorkerDied."""
+        """Send a message to a worker and return the reply; replace the worker if it dies. Raises WorkerDied."""
         worker.is_busy = True
         try:
             answer = await worker.ask(message, timeout_s)
@@ -144,7 +144,7 @@ class Pool:
             self._lose(worker, error)
             raise
         except BaseException:  # we are cancelled: its answer would be taken for that of the next question
-            self._lose(worker, WorkerDied(f"worker {worker.pid} was stopped: no caller waits for its answer any more"))
+            self._lose(worker, WorkerDied(f"worker {worker.pid} was stopped: no caller is waiting for its reply"))
             raise
         if worker.has_ended:  # since its answer; `_watch` took it for busy
             self._lose(worker, WorkerDied(f"worker {worker.pid} ended ({await worker.ended()})"))
@@ -156,7 +156,7 @@ class Pool:
         return answer
 
     def _lose(self, worker: Worker, error: BaseException) -> None:
-        """Give a worker no more work, and begin to replace it."""
+        """Stop giving work to a worker, and start to replace it."""
         self.workers.remove(worker)
         self._start_task(self._replace(worker, error))
 
@@ -177,19 +177,19 @@ class Pool:
             try:
                 self.workers.append(await self._new())
             except OSError as problem:  # no memory, process or file descriptor is left
-                log.error(f"another worker cannot be started: {problem}; trying again")
+                log.error(f"could not start another worker: {problem}; trying again")
                 await self._pause()
                 continue
             self._when_idle()
             return
 
     async def _pause(self) -> None:
-        """Wait before another attempt, each time longer."""
+        """Wait before the next attempt, longer each time."""
         await asyncio.sleep(self._pause_s)
         self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
 
     async def close(self) -> None:
-        """End the processes; those that are busy after some seconds are killed."""
+        """Stop the processes, and kill those that are still busy after some seconds."""
         self._is_closed = True
         await asyncio.gather(*(worker.end() for worker in self.workers))
         for task in self._tasks:  # one may wait before it starts a worker again

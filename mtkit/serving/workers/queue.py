@@ -1,4 +1,4 @@
-"""Sentences of many requests wait here: bounded, and fair between requests."""
+"""The queue of sentences of many requests: bounded, and fair between requests."""
 
 import asyncio
 import math
@@ -16,7 +16,7 @@ from mtkit.serving.workers.work import Work
 
 @dataclass(eq=False)
 class Item:
-    """A piece of work, and where its result goes."""
+    """A piece of work and the destination of its result."""
 
     content: Any
     n_tokens: int
@@ -27,7 +27,7 @@ class Item:
 
 @dataclass(eq=False)
 class Call:
-    """The items of one `run` that wait."""
+    """The waiting items of one `run`."""
 
     work: Work
     arrived: float
@@ -35,10 +35,10 @@ class Call:
 
 
 class Admission:
-    """A request on its way into the queue. Once its first sentences are in, its others find room, too."""
+    """A request that is entering the queue. Once it has entered its first sentences, the queue accepts all others."""
 
     def __init__(self, on_the_way: set["Admission"]) -> None:
-        """on_the_way: the requests whose texts are about to come."""
+        """on_the_way: the requests whose texts are about to arrive."""
         self._on_the_way = on_the_way
         self.is_in = False  # whether sentences of it have been let in
 
@@ -48,12 +48,12 @@ class Admission:
             self._on_the_way.add(self)
 
     def enter(self) -> None:
-        """Let it in."""
+        """Admit the request."""
         self.is_in = True
         self._on_the_way.discard(self)
 
     def end(self) -> None:
-        """Forget it."""
+        """Remove the request."""
         self._on_the_way.discard(self)
 
 
@@ -62,7 +62,7 @@ admission: ContextVar[Admission | None] = ContextVar("admission", default=None) 
 
 @contextmanager
 def let_in() -> Iterator[None]:
-    """Let in what is asked in the block, even if the queue is full."""
+    """Admit all requests made in the block, even if the queue is full."""
     request = Admission(set())
     request.enter()
     before = admission.set(request)
@@ -73,7 +73,7 @@ def let_in() -> Iterator[None]:
 
 
 class Queue:
-    """Items that wait for a worker. Requests take turns, an item each, so that long ones do not hold up short ones."""
+    """Items that wait for a worker. Requests take turns, one item each, so that long ones do not delay short ones."""
 
     def __init__(self, cfg: QueueConfig) -> None:
         self._cfg = cfg
@@ -86,7 +86,7 @@ class Queue:
         return bool(self._waiting)
 
     def has_room(self, n_items: int) -> bool:
-        """Whether so many items fit in; an empty queue takes any number."""
+        """Whether the queue has space for the items; an empty queue accepts any number."""
         return not self.n_waiting or self.n_waiting + n_items <= self._cfg.max_sentences
 
     @contextmanager
@@ -104,7 +104,7 @@ class Queue:
             self._waiting.pop(call, None)
 
     def put_back(self, work: Work, items: Sequence[Item]) -> None:
-        """Put items in front of all that wait."""
+        """Put items at the front of the queue."""
         for item in reversed(items):
             if item.result.done():  # abandoned
                 continue
@@ -115,12 +115,12 @@ class Queue:
 
     @property
     def oldest(self) -> float:
-        """When the call that has waited longest arrived."""
+        """The arrival time of the call that has waited longest."""
         return min(call.arrived for call in self._waiting)
 
     @property
     def fills_a_batch(self) -> bool:
-        """Whether the items that wait have as many tokens as a batch takes."""
+        """Whether the waiting items have enough tokens for a batch."""
         n_tokens = 0
         for call in self._waiting:
             n_tokens += sum(item.n_tokens for item in call.items)
@@ -129,7 +129,7 @@ class Queue:
         return False
 
     def take(self, n_idle: int, share: int) -> tuple[Work, list[Item]]:
-        """Take the next batch: of the work whose turn it is, an item of each request in turn; it may be empty.
+        """Take the next batch of the kind of work whose turn it is, one item of each request in turn; it may be empty.
 
         The idle workers share the items, so that none gets everything while another has nothing to do.
         share: the most items.

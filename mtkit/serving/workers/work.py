@@ -1,4 +1,4 @@
-"""What workers are asked to do: a task, with the model and the options that all items of a batch share."""
+"""The work for workers: a task, with the model and the options that all items of a batch share."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -32,13 +32,13 @@ class ModelVersion:
 
 
 def fingerprint(manifest: Mapping[str, Any]) -> str:
-    """Return what tells this version of a bundle from all others, by the checksums of its files."""
+    """Return the identity of this version of a bundle, from the checksums of its files."""
     return sha256(json.dumps(manifest["sha256"], sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class Work:
-    """What items have in common that may share a batch.
+    """The properties that all items of a batch share.
 
     An item of "translate" is [sentence, whether it has codes]; its result is `Translated` as JSON, and with a
     terminology also {"terms": [...]}. An item of "words" is [source, translation]; its result, the probability of each
@@ -53,7 +53,7 @@ class Work:
 
     @property
     def kind(self) -> tuple[ModelVersion, Task, bool]:
-        """What a worker must have loaded for it; terms need another engine than texts."""
+        """The parts that a worker must have loaded for it; terms need a different engine than texts."""
         return self.model, self.task, bool(self.terms)
 
     def as_json(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A process that translates batches for the service: messages in on standard input, answers out on standard output."""
+"""A process that translates batches for the service, with requests on standard input and replies on standard output."""
 
 import ctypes
 import gc
@@ -36,10 +36,10 @@ _TERMINOLOGIES = 8  # kept by each model
 
 
 class LoadedModel:
-    """A bundle, and what has been loaded of it."""
+    """A bundle and the parts of it that are loaded."""
 
     def __init__(self, version: ModelVersion, overrides: Sequence[str]) -> None:
-        """Read and verify the bundle. Raises BundleError if it is damaged, or not of this version any more."""
+        """Read and verify the bundle. Raises BundleError if it is damaged or no longer this version."""
         self._overrides = overrides
         self._version = version
         self.files = self._read()
@@ -49,7 +49,7 @@ class LoadedModel:
         files = read_bundle(self._version.folder, [*self._overrides, "decode.workers=1", *overrides])
         if fingerprint(files.manifest) != self._version.fingerprint:
             raise BundleError(
-                f"{self._version.folder}: the bundle has changed since the service looked at it; reload it"
+                f"{self._version.folder}: the bundle has changed since the service read it; reload the models"
             )
         return files
 
@@ -67,7 +67,7 @@ class LoadedModel:
 
     @cached_property
     def scorer(self) -> "Scorer":
-        """The model as a judge of given translations."""
+        """The model as a scorer of given translations."""
         from mtkit.engines.native import NativeEngine
         from mtkit.scoring.scoring import Scorer
 
@@ -76,7 +76,7 @@ class LoadedModel:
         return Scorer(model, self.native.src_tokenizer, self.native.tgt_tokenizer)
 
     def with_terms(self, lines: tuple[str, ...]) -> Translator:
-        """Return a translator that meets the terms of these lines. Raises DataError for a term that it cannot meet."""
+        """Return a translator that uses the terms in these lines. Raises DataError for a term that it cannot use."""
         terminology = self._terminologies.pop(lines, None)
         if terminology is None:
             tokenizer = self.native.tgt_tokenizer.with_placeholders(())
@@ -90,7 +90,7 @@ class LoadedModel:
 
 
 class Models:
-    """The models that a worker has loaded; under a cap on memory, those used last."""
+    """The models that a worker has loaded; if memory is limited, the most recently used ones."""
 
     def __init__(self, overrides: Sequence[str], most_bytes: int | None) -> None:
         self._overrides = overrides
@@ -99,13 +99,13 @@ class Models:
         self._base_bytes = _resident_bytes()
 
     def get(self, version: ModelVersion) -> LoadedModel:
-        """Return a model, loaded if need be."""
+        """Return a model, after loading it if necessary."""
         model = self._loaded.pop(version, None) or LoadedModel(version, self._overrides)
         self._loaded[version] = model
         return model
 
     def drop(self, versions: Sequence[ModelVersion]) -> None:
-        """Drop these versions if they are loaded."""
+        """Unload these versions if they are loaded."""
         loaded = [version for version in versions if version in self._loaded]
         for version in loaded:
             del self._loaded[version]
@@ -113,7 +113,7 @@ class Models:
             _return_freed_memory()
 
     def shrink(self) -> None:
-        """Drop the models that were used longest ago until the rest fits the memory; the last one used stays."""
+        """Unload the least recently used models until the rest fits the memory; keep the one used last."""
         if self._most_bytes is None:
             return
         while len(self._loaded) > 1 and _resident_bytes() - self._base_bytes > self._most_bytes:
@@ -123,7 +123,7 @@ class Models:
 
 
 def _resident_bytes() -> int:
-    """Return the memory that this process occupies; 0 where the system does not tell."""
+    """Return the memory that this process occupies, in bytes; 0 if the system does not report it."""
     try:
         return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:  # not Linux
@@ -137,14 +137,14 @@ def _return_freed_memory() -> None:
 
 
 class Worker:
-    """Does the work of batches."""
+    """Processes the batches of a worker."""
 
     def __init__(self, overrides: Sequence[str], most_bytes: int | None) -> None:
-        """most_bytes: of memory for models; None: no limit."""
+        """most_bytes: memory limit for models; None: no limit."""
         self.models = Models(overrides, most_bytes)
 
     def answer(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Return the results of a batch, or what was wrong with it."""
+        """Return the results of a batch, or its error."""
         try:
             self.models.drop([ModelVersion.from_json(version) for version in message.get("retired", ())])
             work = Work.from_json(message["work"])
@@ -186,7 +186,7 @@ class Worker:
 
 
 def main() -> None:
-    """Answer messages until standard input ends. The arguments are JSON: decode settings, and bytes for models."""
+    """Reply to messages until standard input ends. The arguments are JSON: decode settings, and bytes for models."""
     settings = json.loads(sys.argv[1])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the service ends its workers
     let_threads_sleep()

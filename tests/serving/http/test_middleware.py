@@ -51,7 +51,7 @@ def ask(method="GET", path="/health", *, settings=None, host="localhost:5000", *
 def test_only_known_names_of_the_service_are_served(settings, host, status):
     answer = ask(settings=settings, host=host)
     assert answer.status_code == status
-    assert status == 200 or "is not a name of this service" in answer.json()["error"]
+    assert status == 200 or "is not a host name of this service" in answer.json()["error"]
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def test_a_full_queue_refuses_in_the_words_of_the_dialect(path, key):
     assert status == 503
     assert int(headers[b"retry-after"]) >= 1
     assert list(body) == [key]
-    assert body[key].startswith("2 sentences are waiting: try again in ")
+    assert body[key].startswith("2 sentences are waiting; try again in ")
 
 
 @pytest.mark.parametrize(

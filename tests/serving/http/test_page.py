@@ -253,7 +253,7 @@ def test_the_way_through_another_language_is_named_and_words_are_plain(site):
         assert page.inner_text("#path") == "via French"
         assert page.locator(".word").count() > 0 and page.locator(".word[role]").count() == 0
         page.click("#terms summary")
-        assert "without another one" in page.inner_text("#terms-note")
+        assert "directly between" in page.inner_text("#terms-note")
 
 
 def test_a_translation_from_right_to_left_runs_so(site):
@@ -342,10 +342,9 @@ def test_what_looks_wrong_is_said(site):
     site.script.confidences = {"It rains.": 0.25}
     with site.open() as page:
         write(page, "It rains. Dogs run.")
-        assert page.locator("#checks li").all_inner_texts() == [
-            "⚠ This sentence is likely wrong: 25 % sure: Il pleut.",
-            "⚠ This sentence repeats itself: Les chiens courent.",
-        ]
+        unsure, looping = page.locator("#checks li").all_inner_texts()
+        assert "25 %" in unsure and unsure.endswith(": Il pleut.")
+        assert "repeats itself" in looping and looping.endswith(": Les chiens courent.")
         assert page.locator(".flag").count() == 2
 
 
@@ -418,9 +417,9 @@ def test_a_translation_is_corrected(make_site, tmp_path):
         page.click("#corrections .main")
         wait_for(page, "document.querySelectorAll('.verdict:not(:empty)').length === 3")
         refused, used, kept = page.locator(".verdict").all_inner_texts()
-        assert refused == "✕ Not kept: A correction needs a text and its translation."
+        assert refused.startswith("✕ Not kept: ") and "needs a text and its translation" in refused
         assert used == "✓ Used from now on. Thank you."
-        assert kept.startswith("✓ Kept, but not used yet: ") and "2024" in kept
+        assert kept.startswith("✓ Saved, but not used yet: ") and "2024" in kept
         assert translation(page) == f"Il pleut. Des chiens courent. Il a bien neigé en 2023. {NASTY}"
         page.click("#corrections-close")
         page.fill("#text", "Dogs run.")
@@ -540,7 +539,7 @@ def test_a_document_may_come_before_the_page_knows_the_service(site):
         page.add_init_script(slowly)
         page.reload()
         page.set_input_files("#files", as_file("a.exe"))
-        assert page.locator("#jobs .bad").inner_text() == "Files that end in .exe cannot be translated."
+        assert ".exe" in page.locator("#jobs .bad").inner_text()
 
 
 def test_a_document_that_cannot_be_translated_says_why(make_site):
@@ -554,11 +553,10 @@ def test_a_document_that_cannot_be_translated_says_why(make_site):
         page.set_input_files("#files", as_file("a.docx"))
         wait_for(page, "document.querySelectorAll('#jobs .bad').length === 4")
         reasons = page.locator("#jobs .bad").all_inner_texts()
-        assert "DOCX" in reasons[0].upper() and reasons[1:] == [
-            "The file has 0.0 MB; at most 0.001 MB can be translated.",
-            "Files that end in .exe cannot be translated.",
-            "The language of the document is not clear: say which it is.",
-        ]
+        assert len(reasons) == 4
+        facts = ("docx", "limit is 0.001 MB", "cannot translate files with the extension .exe", "set source")
+        for reason, fact in zip(reasons, facts, strict=True):
+            assert fact in reason.replace("DOCX", "docx")
         assert page.locator("main img, main script").count() == 0
 
 
@@ -596,7 +594,7 @@ def test_a_service_that_does_not_answer_is_asked_again(site):
         choose(page)
         page.evaluate("() => { window.fetch = () => Promise.reject(new TypeError('Failed to fetch')); }")
         page.fill("#text", "It rains.")
-        page.wait_for_selector("#notice-text:text-is('The service does not answer.')")
+        page.wait_for_selector("#notice-text:text-is('The service does not respond.')")
 
 
 def test_a_key_is_asked_for_and_sent(make_site, tmp_path):

@@ -122,4 +122,4 @@ def test_a_head_that_does_not_come_is_given_up(monkeypatch, sent):
     monkeypatch.setattr(protocol, "_HEAD_S", 0.1)
     with running(loud_backend()) as address:
         answer = send(address, sent, close=False)
-    assert status_of(answer[answer.index(b"HTTP/1.1 408") :]) == (408, "no request came within 0.1 s")
+    assert status_of(answer[answer.index(b"HTTP/1.1 408") :]) == (408, "no request arrived within 0.1 s")

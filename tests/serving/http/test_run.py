@@ -83,6 +83,5 @@ def test_a_port_in_use_is_named(model, tmp_path):
         with served(model, tmp_path / "log", port) as process:
             assert process.wait(_ANSWER_S) == 1
     last = (tmp_path / "log").read_text("utf-8").splitlines()[-1]
-    assert (
-        last == f"mtkit: the service did not start; is 127.0.0.1 an address of this machine, and its port {port} free?"
-    )
+    assert last.startswith("mtkit: the service did not start")
+    assert "127.0.0.1" in last and f"port {port} " in last

@@ -40,7 +40,7 @@ async function ask(path, {json, form, method, signal} = {}) {
     reply = await fetch(`api/${path}`, {method: method ?? (body ? "POST" : "GET"), headers, body, signal});
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Refused("The service does not answer", 0, 5);
+    throw new Refused("The service does not respond", 0, 5);
   }
   if (reply.ok) return reply;
   const message = await reply.json().then(values => values.error, () => null);
@@ -54,7 +54,7 @@ async function* eventsOf(reply) {
   let rest = "";
   for (;;) {
     const {value, done} = await reader.read().catch(error => {
-      throw error.name === "AbortError" ? error : new Refused("The connection to the service broke", 0, 2);
+      throw error.name === "AbortError" ? error : new Refused("The connection to the service was lost", 0, 2);
     });
     if (done) return;
     const blocks = (rest + value).split("\n\n");
@@ -109,7 +109,7 @@ function askForKey() {
 function useKey(event) {
   event.preventDefault();
   const key = at("key").value.trim();
-  if (/[^\x21-\x7e]/.test(key)) return complain(new Refused("An API key has no spaces or special letters", 400, null));
+  if (/[^\x21-\x7e]/.test(key)) return complain(new Refused("An API key cannot contain spaces or special characters", 400, null));
   secrets.set("key", key);
   showKey(false);
   noteText();

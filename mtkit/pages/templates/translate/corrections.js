@@ -23,14 +23,14 @@ function correctionRow(part) {
 async function sendCorrections(event) {
   event.preventDefault();
   const changed = [...correcting].filter(([field, part]) => tidy(field.value) !== tidy(part.text));
-  if (!changed.length) at("pairs").querySelector(".verdict").textContent = "Nothing has been changed.";
+  if (!changed.length) at("pairs").querySelector(".verdict").textContent = "You have not changed anything.";
   for (const [field, part] of changed) {
     const verdict = field.nextElementSibling;
     try {
       const {accepted, acts, reasons} = await suggest(part.sentence.src, field.value);
-      const waits = accepted ? "the operator of this service looks at it first" : reasons.join("; ");
+      const waits = accepted ? "the operator of this service will review it first" : reasons.join("; ");
       verdict.className = "verdict good";
-      verdict.textContent = acts ? "✓ Used from now on. Thank you." : `✓ Kept, but not used yet: ${waits}.`;
+      verdict.textContent = acts ? "✓ Used from now on. Thank you." : `✓ Saved, but not used yet: ${waits}.`;
       correctPart(field, part);
     } catch (error) {
       if (!(error instanceof Refused)) throw error;

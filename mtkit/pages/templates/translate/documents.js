@@ -5,7 +5,7 @@ const POLL_S = 0.6, LONGEST_POLL_S = 3;
 function noteDocuments() {
   const kinds = offer.endings.map(ending => ending.slice(1).toUpperCase());
   const usual = ["DOCX", "PPTX", "XLSX", "ODT", "EPUB", "HTML", "MD", "TXT", "SRT", "PO", "XLIFF"].filter(kind => kinds.includes(kind));
-  at("documents-note").textContent = `Drop them anywhere on this page: ${usual.join(", ")} and others, up to ${offer.limits.max_file_mb} MB each. Their layout stays as it is.`;
+  at("documents-note").textContent = `Drop them anywhere on this page: ${usual.join(", ")} and others, up to ${offer.limits.max_file_mb} MB each. The translations keep their layout.`;
   at("documents-note").title = kinds.join(", ");
   at("files").accept = offer.endings.join(",");
 }
@@ -17,9 +17,9 @@ function sendFiles(files) {
 async function sendFile(file) {
   const job = jobRow(file.name), ending = file.name.match(/\.[^.]*$/)?.[0].toLowerCase() ?? "";
   await known; // somebody may be faster than the page's beginning
-  if (!offer.endings.includes(ending)) return job.fail(`Files that end in ${ending || "nothing"} cannot be translated.`);
+  if (!offer.endings.includes(ending)) return job.fail(`The service cannot translate files ${ending ? `with the extension ${ending}` : "without an extension"}.`);
   if (file.size > 1e6 * offer.limits.max_file_mb)
-    return job.fail(`The file has ${(file.size / 1e6).toFixed(1)} MB; at most ${offer.limits.max_file_mb} MB can be translated.`);
+    return job.fail(`The file has ${(file.size / 1e6).toFixed(1)} MB; the limit is ${offer.limits.max_file_mb} MB.`);
   const form = new FormData();
   form.append("file", file);
   form.append("source", at("source").value); // the document's own language may be another than the typed text's

@@ -30,8 +30,8 @@ function noteTerms() {
   at("term-source").textContent = at("source").value === AUTO ? "Source" : nameOf(at("source").value);
   at("term-target").textContent = nameOf(targetCode());
   at("terms-note").textContent = sourceCode() === null || isDirect()
-    ? "Words that must be translated in one way. A list with two columns can be pasted into a field; this browser keeps it."
-    : "Terms only apply where one model translates between the two languages, without another one between them.";
+    ? "Words with a required translation. You can paste a list of two columns into a field; this browser remembers the terms."
+    : "Terms apply only if one model translates directly between the two languages.";
   at("clear-terms").hidden = !n;
 }
 

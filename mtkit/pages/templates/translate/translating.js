@@ -90,7 +90,7 @@ function show(newParts, text, isDone) {
   draw(isDone);
   drawBehind();
   if (!isDone) return;
-  at("status").replaceChildren(isSame() ? `The text is in ${nameOf(targetCode())} already.` : "");
+  at("status").replaceChildren(isSame() ? `The text is already in ${nameOf(targetCode())}.` : "");
   drawHint();
   clearTimeout(wordsTimer);
   clearTimeout(spokenTimer);
@@ -114,12 +114,12 @@ function showUnsure(found, text) {
     });
     return button;
   });
-  at("status").replaceChildren("It is not clear yet which language this is. Write more, or choose: ", ...choices);
+  at("status").replaceChildren("The language is not clear yet. Write more, or choose it: ", ...choices);
 }
 
 function drawHint() {
   const n = parts.reduce((sum, part) => sum + (part.judged?.uncertain.length ?? 0), 0);
-  at("hint").textContent = n ? counted(n, "uncertain word") : parts.length && isDirect() ? "Choose a word to see others" : "";
+  at("hint").textContent = n ? counted(n, "uncertain word") : parts.length && isDirect() ? "Choose a word to see alternatives" : "";
   at("undo").hidden = !edits.length;
 }
 
