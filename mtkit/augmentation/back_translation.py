@@ -1,4 +1,4 @@
-"""Make a training corpus from text in one language: translate it, and leave out unusable translations.
+"""Make a training corpus from text in one language by translating it and dropping unusable translations.
 
 Back-translation translates target text into the source side (Sennrich et al. 2016), forward-translation source text
 into the target side. The work is a `line_job`, resumable and in bounded memory: it writes one record per line of the
@@ -72,7 +72,7 @@ class UsableTranslations:
     """
 
     def __init__(self, translator: Translator, *, n_best: int = 1, keep_suspect: bool = False) -> None:
-        """n_best: translations a line, at most the beam size; keep_suspect: leave out only empty translations."""
+        """n_best: translations per line, at most the beam size; keep_suspect: drop only empty translations."""
         self.translator = translator
         self.keep_suspect = keep_suspect
         self.session = translator.session(n_best=n_best)
@@ -182,7 +182,7 @@ def make_corpus(
     done: Callable[[LineJobResult], None] = lambda _: None,
     **how: Any,
 ) -> LineJobResult:
-    """Have records of a text's lines made as a `line_job` (see `work_of`), and write the corpus from them.
+    """Run a `line_job` that makes records of a text's lines (see `work_of`), and write the corpus from them.
 
     load, identity: as for `run_line_job`; the engine is added. done: called when the corpus is written, before the
     job is over. how: other arguments of `run_line_job`.

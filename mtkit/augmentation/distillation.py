@@ -50,7 +50,7 @@ _UNNAMED = ("src", "tgt")  # the defaults of data.src_lang and data.tgt_lang
 def with_teachers_text(cfg: Config, executor: Executor | None = None) -> Config:
     """Return the config with the teachers' translations as data.train; translate if the run does not have them.
 
-    Without teachers, returns cfg itself. executor: who translates; default: distill.workers processes.
+    Without teachers, returns cfg itself. executor: runs the translation; default: distill.workers processes.
     Raises BundleError or ConfigError for teachers that do not fit the config or
     each other, ConfigError if the run's translations were made in another way, or if the config has no teachers, and
     DataError for unusable text.
@@ -74,7 +74,7 @@ def with_teachers_text(cfg: Config, executor: Executor | None = None) -> Config:
 
 
 def _check_undistilled(cfg: Config, folder: Path) -> None:
-    """Raise ConfigError if the user forgot the teachers, so that the run would learn from the text as it is."""
+    """Raise ConfigError if the user forgot the teachers, so that the run would learn from the original text."""
     if cfg.distill != DistillConfig():
         named = ", ".join(
             f"distill.{key}" for key, *_ in differences(DistillConfig().model_dump(), cfg.distill.model_dump())

@@ -1,4 +1,4 @@
-"""Texts in, labels with their probabilities out."""
+"""Classify texts: predict labels with their probabilities."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -104,7 +104,7 @@ class Classifier:
 
     @property
     def longest_text(self) -> int:
-        """How many tokens of a text are read."""
+        """The number of tokens of a text that the classifier reads."""
         return most_tokens_read(self.files.config)
 
     def report(self) -> None:
@@ -115,7 +115,7 @@ class Classifier:
                 "judged by their beginning (decode.max_src_tokens)"
             )
         if self.n_blank and self.reads_pairs:
-            log.info(f"{self.n_blank:,} of {counted(self.n_texts, 'pair')} have a blank side, and get no label")
+            log.info(f"{self.n_blank:,} of {counted(self.n_texts, 'pair')} have a blank side and get no label")
 
     def _columns(self, texts: Sequence[Text]) -> list[list[str]]:
         columns: list[list[str]] = [[] for _ in range(1 + self.reads_pairs)]

@@ -27,7 +27,7 @@ def choose_engine(
     CTranslate2 comes first on a GPU, for models that the loops do not know, and where starting fast matters.
 
     members: the models, more than one for an ensemble. threads: CPU threads; None leaves their number as it is.
-    starts_soon: there is so little to translate that starting takes most of the time: CTranslate2 needs no torch.
+    starts_soon: the text is so short that startup takes most of the time, so prefer CTranslate2, which needs no torch.
     Raises MtkitError, with the reasons, if the config names CTranslate2 but needs what it lacks.
     """
     files, decode = members[0], members[0].config.decode
@@ -51,7 +51,7 @@ def choose_engine(
 
 
 def _precision(members: Sequence[BundleFiles], decode: DecodeConfig, device: str) -> str:
-    """Return the precision of the native engine: of `auto`, int8 if it is faster here and costs no quality."""
+    """Return the precision of the native engine; `auto` means int8 if it is faster here and costs no quality."""
     if decode.precision != "auto":
         return decode.precision
     is_equal = len(members) == 1 and int8_is_equal(members[0])
@@ -69,7 +69,7 @@ def _loops_are_faster(files: BundleFiles, folder: Path, precision: str, device: 
 
 
 def _has_loops(files: BundleFiles, precision: str, device: str) -> bool:
-    """Return whether the native engine would decode by compiled loops."""
+    """Return whether the native engine would decode with compiled loops."""
     if device not in ("auto", "cpu") or find_spec("numba") is None:
         return False
     from mtkit.model import ops  # these load torch, which CTranslate2 does without
@@ -79,7 +79,7 @@ def _has_loops(files: BundleFiles, precision: str, device: str) -> bool:
 
 
 def _native(members: Sequence[BundleFiles], decode: DecodeConfig, device: str, threads: int | None) -> Engine:
-    """Return the engine in PyTorch, or decode.workers of them."""
+    """Return the PyTorch engine, or an engine over decode.workers processes."""
     if decode.workers == 1:
         from mtkit.engines.native import native_engine  # loads torch, which CTranslate2 and workers do without
 

@@ -1,4 +1,4 @@
-"""The engine in CTranslate2: it decodes with an exported model, without torch.
+"""The CTranslate2 engine, which decodes with an exported model and without torch.
 
 CTranslate2 searches, but each sentence has its own length limit, and hypotheses rank as in the native engine.
 """
@@ -35,7 +35,7 @@ def quantization_of(folder: Path) -> str:
 
 
 def ctranslate2_library() -> Any:
-    """Return the library, set to log only errors; raise MtkitError, saying how to install it, if it is absent."""
+    """Return the library, set to log only errors; raise MtkitError with the install command if it is missing."""
     try:
         import ctranslate2
     except ImportError:
@@ -83,7 +83,7 @@ def unsupported(cfg: DecodeConfig, device: str = "auto") -> list[str]:
 
 @dataclass(frozen=True)
 class _Request:
-    """How to search a segment."""
+    """The settings of the search for a segment."""
 
     index: int  # of the segment
     exact_limit: bool = False  # end at the segment's own limit, not at its batch's
@@ -99,7 +99,7 @@ class CTranslate2Engine:
         """Load the model.
 
         threads: batches to decode side by side on the CPU, a core each; by default one per usable core.
-        Raises BundleError if the folder holds no such model, MtkitError for a device that CTranslate2 does not support.
+        Raises BundleError if the folder has no such model, MtkitError for a device that CTranslate2 does not support.
         """
         library = ctranslate2_library()
         about = _read_json(folder / ABOUT)
@@ -118,7 +118,7 @@ class CTranslate2Engine:
 
     @property
     def computes_in(self) -> str:
-        """The type that it multiplies in on this device; the weights may be stored in another one."""
+        """The type of its multiplications on this device; the weights may be stored in another type."""
         return str(self._translator.compute_type)
 
     @property
@@ -131,7 +131,7 @@ class CTranslate2Engine:
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Decode segments of like length together; yield the index and the n best of each as its batch is done.
 
-        A call of CTranslate2 has one length limit, so a batch gets the highest of its sentences', and the few
+        A call of CTranslate2 has one length limit, so a batch gets the highest of its sentences, and the few
         sentences that exceed their own are searched again: so a translation does not depend on its batch.
         No search of CTranslate2 can force a token: of the hypotheses that it finds, those with each token of a
         segment's `once` come first.
@@ -186,7 +186,7 @@ class CTranslate2Engine:
                 yield request, hypotheses
 
     def _start(self, segments: Sequence[Segment], request: _Request, cfg: DecodeConfig) -> list[Any]:
-        """Begin to decode a batch of segments of the same kind."""
+        """Start to decode a batch of segments of the same kind."""
         max_len = max(segment.max_len for segment in segments)
         never = [[self._tgt_pieces[PAD_ID]], [self._tgt_pieces[BOS_ID]]]
         prefixes = [[self._tgt_pieces[token_id] for token_id in segment.prefix] for segment in segments]
@@ -231,7 +231,7 @@ class CTranslate2Engine:
         return [_hypothesis(hypothesis.ids, log_prob, hypothesis.finished, cfg) for hypothesis, log_prob in pairs]
 
     def _may_end_after_prefix(self, segment: Segment, beam_size: int) -> bool:
-        """Whether EOS would stay in a beam right after the forced prefix; CTranslate2 allows it there only if best."""
+        """Whether EOS would stay in a beam right after the forced prefix; CTranslate2 allows it only if it is best."""
 
         if beam_size == 1 or len(segment.prefix) >= segment.max_len:
             return False
@@ -252,7 +252,7 @@ class CTranslate2Engine:
 
 
 def _batches(segments: Sequence[Segment], requests: Iterable[_Request], cfg: DecodeConfig) -> Iterator[list[_Request]]:
-    """Yield requests that one call can answer together: of like length, at most decode.batch_sentences.
+    """Yield requests that one call can handle together: of similar length, at most decode.batch_sentences.
 
     The longest come first, so that all threads end at about the same time.
     """
@@ -269,7 +269,7 @@ def _batches(segments: Sequence[Segment], requests: Iterable[_Request], cfg: Dec
 
 
 def _stricter(request: _Request, hypotheses: list[Hypothesis], segment: Segment) -> _Request | None:
-    """Return how to search the segment once more; None if these hypotheses will do.
+    """Return the settings for another search of the segment; None if these hypotheses are good enough.
 
     The search lasted as long as its longest hypothesis: it keeps at least one of those from its last step.
     """
@@ -299,7 +299,7 @@ def _ranked(hypotheses: Iterable[Hypothesis]) -> list[Hypothesis]:
 
 
 def _read_vocabulary(folder: Path, side: str) -> list[str]:
-    """Return the piece of each id; one file serves both sides if they are the same."""
+    """Return the piece of each id; both sides share one file if they are the same."""
     shared = folder / "shared_vocabulary.json"
     pieces: list[str] = _read_json(shared if shared.is_file() else folder / f"{side}_vocabulary.json")
     return pieces
@@ -315,7 +315,7 @@ def _read_json(path: Path) -> Any:
 
 
 def _device(library: Any, name: str) -> tuple[str, int]:
-    """Return CTranslate2's kind of device and its index, for a name such as auto, cpu or cuda:1."""
+    """Return CTranslate2's device type and index for a name such as auto, cpu or cuda:1."""
     if name == "auto":
         return ("cuda" if library.get_cuda_device_count() else "cpu"), 0
     kind, _, index = name.partition(":")

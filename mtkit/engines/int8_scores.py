@@ -1,4 +1,4 @@
-"""What 8-bit integers cost a model in quality: BLEU on its dev sets in both number formats, kept in its bundle."""
+"""The quality that a model loses in int8: BLEU on its dev sets in fp32 and int8, stored in its bundle."""
 
 import json
 from collections.abc import Mapping
@@ -12,13 +12,13 @@ EQUAL_BLEU = 0.1  # points that int8 may lose on a dev set to count as equal
 
 
 def save_int8_scores(files: BundleFiles, bleu: Mapping[str, Mapping[str, float]]) -> None:
-    """Add the scores to the bundle. bleu: of each dev set, by its label, with the keys fp32 and int8."""
+    """Add the scores to the bundle. bleu: by the label of each dev set, with the keys fp32 and int8."""
     text = json.dumps({"bleu": bleu}, indent=2, ensure_ascii=False) + "\n"
     add_to_bundle(files.folder, INT8_SCORES, lambda path: write_text(path, text))
 
 
 def int8_is_equal(files: BundleFiles) -> bool:
-    """Return whether int8 keeps BLEU on each dev set; False if nothing was measured.
+    """Return whether int8 keeps the BLEU of each dev set; False without measurements.
 
     Raises BundleError if the file is damaged.
     """

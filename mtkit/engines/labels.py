@@ -1,4 +1,4 @@
-"""The engine of a classifier: ids in, the labels and their probabilities out."""
+"""The engine of a classifier: it computes labels and their probabilities from token ids."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Decisions:
 
 
 class LabelEngine:
-    """Decides on labels, with one network."""
+    """Predicts labels with one network."""
 
     def __init__(self, model: Network, decode: DecodeConfig, device: torch.device | str = "cpu") -> None:
         """Move the model to the device, and use a copy of it that is prepared for inference."""

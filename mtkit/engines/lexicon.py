@@ -27,7 +27,7 @@ Ids = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Translation probabilities t(target | source) > 0, one an entry, source ids in rising order."""
+    """Translation probabilities t(target | source) > 0, one per entry, source ids in rising order."""
 
     src_ids: Ids
     tgt_ids: Ids
@@ -127,7 +127,7 @@ class Model1:
 
 
 def _diagonal_prior(src_sizes: Ids, tgt_sizes: Ids, starts: Ids, lengths: Ids, tension: float) -> NDArray[np.float64]:
-    """Return the probability of each link by its places alone (Dyer et al. 2013, equation 1); places count from 0.
+    """Return the probability of each link by its positions alone (Dyer et al. 2013, equation 1), counted from 0.
 
     starts, lengths: of each target position, its first link, that to the empty word, and how many it has.
     """
@@ -177,7 +177,7 @@ def learn_shortlist(
 
 
 def _spelled_alike(src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> dict[int, list[int]]:
-    """Return the target token of each source token that is spelled alike on both sides."""
+    """Return the target token of each source token that has the same spelling on both sides."""
     tgt_ids = {piece: tgt_id for tgt_id, piece in enumerate(tgt_tokenizer.pieces(range(tgt_tokenizer.vocab_size)))}
     pieces = src_tokenizer.pieces(range(src_tokenizer.vocab_size))
     return {src_id: [tgt_ids[piece]] for src_id, piece in enumerate(pieces) if piece in tgt_ids}

@@ -1,4 +1,4 @@
-"""The engine in PyTorch: it decodes batches of segments with one model, or an ensemble, and a search."""
+"""The PyTorch engine: it decodes batches of segments with one model or an ensemble."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -143,7 +143,7 @@ class NativeEngine:
     # Not inference_mode: tables that the model makes on the way, such as longer positions, stay usable in training.
     @torch.no_grad()
     def stream(self, segment: Segment, cfg: DecodeConfig) -> Iterator[list[Hypothesis]]:
-        """Yield after each token the hypotheses of which one will be the translation; in the end that one alone.
+        """Yield the candidates for the translation after each token, and the translation alone at the end.
 
         Constraints are ignored. Raises MtkitError for decode.sampling.
         """
@@ -196,7 +196,7 @@ class NativeEngine:
         return [SearchResult(_globalize(result.n_best, vocabulary), result.margin) for result in results]
 
     def _local_vocabulary(self, segments: Sequence[Segment], cfg: DecodeConfig) -> LocalVocabulary | None:
-        """Return the tokens that the shortlist leaves to these segments; None for all."""
+        """Return the tokens that the shortlist allows for these segments; None for all."""
         # a required phrase may be on no list
         if self.shortlist is None or not cfg.shortlist or any(segment.constraints for segment in segments):
             return None

@@ -36,7 +36,7 @@ class _Worker:
 
 @contextmanager
 def _end_explained() -> Iterator[None]:
-    """Turn the end of a process in the block into an MtkitError."""
+    """Convert the end of a process in the block to an MtkitError."""
     try:
         yield
     except ProcessEnded as ended:
@@ -49,7 +49,7 @@ def _end_explained() -> Iterator[None]:
 class ParallelEngine:
     """An `Engine` over several processes, each with the same model; they end with `close`, or with the parent.
 
-    Processes of one thread translate more than one process with as many threads, because no thread waits for others.
+    Processes with one thread each are faster than one process with as many threads, because no thread waits for others.
     """
 
     def __init__(self, make_engine: Callable[[], Engine], n_workers: int) -> None:
@@ -157,7 +157,7 @@ class NativeInWorker:
 
 @dataclass(frozen=True)
 class _About:
-    """A worker's engine, and what it logged while it was made."""
+    """A worker's engine, with its log messages from the start."""
 
     name: str
     max_positions: int | None

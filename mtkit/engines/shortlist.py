@@ -35,7 +35,7 @@ class Shortlist:
         """Raise ValueError if the arrays do not fit each other."""
         size = int(self.tgt_vocab_size)
         if self.offsets.ndim != 1 or self.best.ndim != 1 or self.always.ndim != 1 or self.offsets.size < 2:
-            raise ValueError("a shortlist's arrays must have one dimension")
+            raise ValueError("the arrays of a shortlist must have one dimension")
         if self.offsets[0] != 0 or self.offsets[-1] != self.best.size or (np.diff(self.offsets) < 0).any():
             raise ValueError("the offsets do not divide the list of best ids")
         for ids in (self.always, self.best):

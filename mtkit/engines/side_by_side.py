@@ -1,4 +1,4 @@
-"""Work on several batches at the same time, each in a thread of its own."""
+"""Process several batches at the same time, each in its own thread."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed, wait
@@ -11,7 +11,7 @@ _T = TypeVar("_T")
 
 
 def in_one_thread(work: Callable[[list[int]], _T]) -> Callable[[list[int]], _T]:
-    """Return work for which torch uses one thread."""
+    """Wrap work so that torch uses one thread for it."""
 
     def working(batch: list[int]) -> _T:
         n_threads = torch.get_num_threads()

@@ -1,4 +1,4 @@
-"""A model as the search sees it: last ids in, log-probabilities of the next ids out."""
+"""The decoding step of a model: it computes log-probabilities of the next ids from the last ids."""
 
 import math
 from collections.abc import Sequence
@@ -82,7 +82,7 @@ class LocalVocabulary:
     def from_shortlist(
         cls, shortlist: Shortlist, segments: Sequence[Segment], device: torch.device
     ) -> "LocalVocabulary":
-        """Take the tokens on the segments' lists, in their forced beginnings, and those that must appear."""
+        """Collect the tokens on the segments' lists, in their forced beginnings, and those that must appear."""
         extra = [(*segment.prefix, *segment.once) for segment in segments]
         ids, allowed = shortlist.union([segment.ids for segment in segments], extra)
         return cls(torch.from_numpy(ids).to(device), torch.from_numpy(allowed).to(device))

@@ -1,1 +1,1 @@
-"""XML of any source: read safely by expat, and as tokens with their offsets."""
+"""Read XML from any source safely with expat, and as tokens with their offsets."""

@@ -1,4 +1,4 @@
-"""Read XML by expat, without what is dangerous in XML; an error names the line and what to do."""
+"""Read XML with expat, without its dangerous features; an error names the line and the remedy."""
 
 from xml.parsers import expat
 
@@ -8,7 +8,7 @@ MOST_LEVELS = 200  # elements inside each other
 
 
 class XmlParser:
-    """Checks XML that is fed to it. Subclasses handle its elements in `start` and `end`."""
+    """A parser that checks XML. Subclasses handle its elements in `start` and `end`."""
 
     def __init__(self, name: str = "", encoding: str | None = None) -> None:
         """name: of the file, for messages. encoding: used instead of the one that the XML declares."""
@@ -53,7 +53,7 @@ class XmlParser:
         return self.error(f"more than {MOST_LEVELS} elements inside each other")
 
     def too_early(self) -> str:
-        """Return what to say if the end is missing."""
+        """Return the message for XML whose end is missing."""
         return "the XML ends too early; copy the file again, as a whole"
 
     def _place(self, line: int) -> str:

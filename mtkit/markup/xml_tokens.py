@@ -1,4 +1,4 @@
-"""XML as tokens with offsets: tags, texts and comments as they stand in a text, once expat has found it well-formed."""
+"""Split well-formed XML into tokens with offsets: tags, texts and comments."""
 
 import html
 import re
@@ -49,7 +49,7 @@ class Token(NamedTuple):
 
     @property
     def content(self) -> str:
-        """The characters that a text or a CDATA section stands for; "" of other tokens."""
+        """The unescaped characters of a text or a CDATA section; "" for other tokens."""
         if self.kind == "text":
             return unescape(self.markup)
         return self.markup[len("<![CDATA[") : -len("]]>")] if self.kind == "cdata" else ""
@@ -108,7 +108,7 @@ def declared_encoding(beginning: str) -> str | None:
 
 
 def unescape(raw: str) -> str:
-    """Return text without its references, such as &amp; and &#233;."""
+    """Resolve the references in a text, such as &amp; and &#233;."""
     return _REFERENCE.sub(_character, raw) if "&" in raw else raw
 
 
@@ -119,11 +119,11 @@ def _character(reference: re.Match[str]) -> str:
 
 
 def escape(text: str) -> str:
-    """Return text as XML writes it between tags."""
+    """Escape text for XML between tags."""
     return html.escape(text, quote=False).replace("\r", "&#13;")
 
 
 def escape_value(text: str) -> str:
-    """Return text as XML writes it as the value of an attribute, in quotes of either kind."""
+    """Escape text for the value of an XML attribute, in quotes of either kind."""
     escaped = html.escape(text, quote=False).replace('"', "&quot;").replace("'", "&apos;")
     return escaped.replace("\t", "&#9;").replace("\n", "&#10;").replace("\r", "&#13;")

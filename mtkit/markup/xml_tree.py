@@ -1,4 +1,4 @@
-"""A well-formed XML text as tokens whose names have the prefixes that the standards use, whatever the text uses."""
+"""The tokens of a well-formed XML text, with the standard prefixes in their names, whatever prefixes the text uses."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -34,7 +34,7 @@ class Xml:
         return self._known[name]
 
     def own_prefix(self, usual: str) -> str:
-        """Return what the text writes before the names of a namespace, such as "w:"."""
+        """Return the prefix that the text uses for a namespace, such as "w:"."""
         own = next((prefix for prefix, name in self._usual.items() if name == usual), usual)
         return f"{own}:" if own else ""
 
@@ -66,7 +66,7 @@ class Xml:
 
 @dataclass(frozen=True)
 class Frame:
-    """What of an XML text no translation may change: all elements, in order, but for these."""
+    """The parts of an XML text that no translation may change: all elements, in order, except for these."""
 
     prefixes: Mapping[str, str]
     paragraphs: Collection[str]  # elements inside which others may change places

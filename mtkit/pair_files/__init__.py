@@ -1,1 +1,1 @@
-"""File formats of parallel text, one a module, and the lines of text files."""
+"""File formats of parallel text, one module per format, and the lines of text files."""

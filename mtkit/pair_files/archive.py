@@ -1,4 +1,4 @@
-"""A zip with parallel text, as OPUS offers it: text files NAME.en-fr.en and NAME.en-fr.fr, or one TMX or the like."""
+"""Read zip files of parallel text as OPUS offers them: NAME.en-fr.en with NAME.en-fr.fr, or one TMX or the like."""
 
 import zipfile
 from collections.abc import Iterator
@@ -18,14 +18,14 @@ _HARMLESS_BYTES = 10_000_000  # unpacked, whatever the ratio
 
 
 class _Corpus(NamedTuple):
-    """Names of the members with the two sides, or of one with both; the languages if the names have them."""
+    """The names of the members with the two sides, or of one with both; the languages if the names have them."""
 
     members: tuple[str, ...]
     langs: Languages | None
 
 
 def pairs(path: Path, langs: Languages | None, tally: Tally) -> Iterator[Pair]:
-    """Yield the pairs of the archive's only corpus in these languages; nothing is unpacked to disk."""
+    """Yield the pairs of the archive's only corpus in these languages, without unpacking to disk."""
     with _opened(path) as archive:
         corpus = _only_corpus(path, archive, langs)
         _check_sizes(path, archive, corpus)
@@ -90,7 +90,7 @@ def _text_files(members: list[str], langs: Languages | None) -> Iterator[_Corpus
 
 @contextmanager
 def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
-    """Open the archive; turn what is wrong with it into a DataError."""
+    """Open the archive; convert errors in it to a DataError."""
     try:
         with zipfile.ZipFile(path) as archive:
             yield archive
@@ -116,7 +116,7 @@ def _check_sizes(path: Path, archive: zipfile.ZipFile, corpus: _Corpus) -> None:
 
 @contextmanager
 def _member(path: Path, archive: zipfile.ZipFile, member: str, tally: Tally | None = None) -> Iterator[BinaryIO]:
-    """Open a member. tally: takes from it how much of the archive is read."""
+    """Open a member. tally: counts how much of the archive has been read."""
     info = archive.getinfo(member)
     if info.flag_bits & 1:
         raise DataError(f"{_name(path, member)}: encrypted; unzip it with its password first")

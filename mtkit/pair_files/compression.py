@@ -25,7 +25,7 @@ def packing(path: Path) -> str:
 
 
 def packed_unnoticed(name: str, head: bytes) -> str:
-    """Return what to do with a file that is read as it is, but is packed by its first bytes; "" if it is not."""
+    """Return the advice for a file that is compressed without such an extension; "" if it is not."""
     for suffix, magic in (*MAGIC.items(), (".zip", b"PK\3\4")):
         if head.startswith(magic):
             unpack = "unpack it first" if name.lower().endswith(suffix) else f"rename it to end in {suffix}"
@@ -42,7 +42,7 @@ DAMAGE = gzip.BadGzipFile, zlib.error, lzma.LZMAError, _BadZstandard, EOFError  
 
 @contextmanager
 def reading(path: Path) -> Iterator[BinaryIO]:
-    """Open a file for reading, uncompressed; turn what goes wrong in the block into a DataError."""
+    """Open a file for reading, uncompressed; convert read errors in the block to a DataError."""
     try:
         with path.open("rb") as raw, unpacked(raw, path.suffix) as file:
             stat = os.fstat(raw.fileno())
@@ -59,7 +59,7 @@ def reading(path: Path) -> Iterator[BinaryIO]:
 
 
 def unpacked(raw: BinaryIO, suffix: str) -> BinaryIO:
-    """Return a reader of what a file with this suffix unpacks to; the file itself if it is not compressed."""
+    """Return a reader of the uncompressed data of a file with this suffix; the file itself if it is not compressed."""
     if suffix == ".gz":
         return cast(BinaryIO, gzip.GzipFile(fileobj=raw, mode="rb"))
     if suffix == ".xz":
@@ -86,7 +86,7 @@ def open_output(path: Path) -> Iterator[TextIO]:
 
 
 def pack(data: bytes, suffix: str) -> bytes:
-    """Compress data as files with this suffix are, if it is one of a compressed file; such pieces can be joined."""
+    """Compress data by the format of this suffix, if it is that of a compressed file; such pieces can be joined."""
     if suffix == ".gz":
         return gzip.compress(data, mtime=0)  # no time in the header, so that the same text gives the same bytes
     if suffix == ".xz":
@@ -113,7 +113,7 @@ def _packed(raw: BinaryIO, suffix: str) -> BinaryIO:
 
 
 class _Zstandard(io.RawIOBase):
-    """What a Zstandard file unpacks to. zstandard's own reader takes a file that is cut off for a whole one."""
+    """A reader of a Zstandard file that detects a truncated file, which zstandard's own reader does not."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self._raw = raw
@@ -132,11 +132,11 @@ class _Zstandard(io.RawIOBase):
         return self._raw.fileno()
 
     def tell(self) -> int:
-        """Return how many bytes of the text were read."""
+        """Return the number of uncompressed bytes read so far."""
         return self._n_bytes
 
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer with the next bytes of the text, and return how many; 0 at the end."""
+        """Fill the buffer with the next uncompressed bytes, and return their number; 0 at the end."""
         while not self._unpacked:
             self._packed = self._packed or self._raw.read(_PIECE_BYTES)
             if not self._packed:
@@ -163,7 +163,7 @@ class _Zstandard(io.RawIOBase):
 
 
 def _damaged(path: Path, error: Exception, n_bytes: int) -> str:
-    """Return the message. n_bytes: of the text that could be read."""
+    """Return the message. n_bytes: the number of uncompressed bytes that could be read."""
     name, magic = _NAMES[path.suffix], MAGIC[path.suffix]
     with path.open("rb") as raw:
         begins_like_it = n_bytes or raw.read(len(magic)) == magic

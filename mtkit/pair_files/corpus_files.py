@@ -67,7 +67,7 @@ def _position(file: BinaryIO) -> int:
 
 
 def own_languages(path: Path) -> Languages | None:
-    """Return the languages that the beginning of a file with both sides names; None if they are not two."""
+    """Return the languages named at the beginning of a file with both sides; None if there are not exactly two."""
     one_file.check_extension(path)
     if (extension := one_file.extension(path)) == ".zip":
         return archive.own_languages(path)
@@ -78,7 +78,7 @@ def own_languages(path: Path) -> Languages | None:
 def check_outputs(outputs: Sequence[Path], langs: Languages) -> None:
     """Raise UsageError unless these are one file of a known format by its extension, or two text files.
 
-    The languages in the names of two text files must not be the other way round.
+    The languages in the names of two text files must not be swapped.
     """
     extensions = [one_file.extension(path) for path in outputs]
     if len(outputs) == 1 and extensions[0] in _WRITERS:
@@ -128,7 +128,7 @@ def check_distinct(outputs: Sequence[tuple[str, Path | None]], inputs: Sequence[
 
 @contextmanager
 def writing(outputs: Sequence[Path], langs: Languages) -> Iterator[Callable[[str, str], None]]:
-    """Give a function that writes a source and a target text; the files appear when the block ends.
+    """Yield a function that writes a source and a target text; the files appear when the block ends.
 
     outputs: one file of a format by its extension, or two text files. Line breaks and tabs inside a text become
     spaces.

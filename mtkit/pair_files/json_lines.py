@@ -1,4 +1,4 @@
-"""JSONL: a JSON object a line, with the keys src and tgt or language codes, also below "translation" (as in OPUS)."""
+"""JSONL: one JSON object per line, with keys src and tgt or language codes, also below "translation" (as in OPUS)."""
 
 import json
 from collections import Counter
@@ -100,7 +100,7 @@ _DECODER = json.JSONDecoder(parse_int=float, object_pairs_hook=_without_repeats)
 
 @contextmanager
 def writing(file: TextIO, langs: Languages) -> Iterator[Callable[[str, str], None]]:
-    """Give a function that writes a pair as a line: the languages, or src and tgt, are its keys."""
+    """Yield a function that writes a pair as a line, with the languages, or src and tgt, as keys."""
     src_key, tgt_key = names_of_columns(langs)
 
     def write(src: str, tgt: str) -> None:

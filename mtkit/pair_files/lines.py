@@ -1,4 +1,4 @@
-"""Read the lines of text files, one at a time or in windows, and check lines that come from elsewhere."""
+"""Read the lines of text files, one at a time or in windows, and check lines from other sources."""
 
 import codecs
 import itertools
@@ -50,7 +50,7 @@ def lines_of(file: BinaryIO, name: str) -> Iterator[str]:
 
 
 def read_scores(path: Path) -> Iterator[float]:
-    """Yield the number at the start of each line of a file of scores, one line a pair; what follows a tab is ignored.
+    """Yield the number at the start of each line of a score file, one line per pair, ignoring anything after a tab.
 
     Raises DataError for a line that does not begin with a number.
     """
@@ -100,7 +100,7 @@ def decode_line(
 
 
 def max_line_bytes() -> int:
-    """Return how many bytes a line may have: $MTKIT_MAX_LINE_BYTES, by default ten million.
+    """Return the maximal number of bytes in a line: $MTKIT_MAX_LINE_BYTES, by default ten million.
 
     The limit keeps a damaged or hostile input, such as a few megabytes of gzip that unpack to one line of a gigabyte,
     from filling the memory.
@@ -119,7 +119,7 @@ def windows(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
 
 
 def as_one_line(text: str) -> str:
-    """Replace every character that some program takes for the end of a line by a space."""
+    """Replace every character that some program treats as the end of a line by a space."""
     return text.translate(_LINE_BREAKS)
 
 
@@ -129,7 +129,7 @@ def as_column(text: str) -> str:
 
 
 def check_text(text: object, number: int) -> None:
-    """Raise DataError, which names line `number`, for what a caller passes as text and cannot be encoded as UTF-8."""
+    """Raise DataError, which names line `number`, for a value that is not text or cannot be encoded as UTF-8."""
     if not isinstance(text, str):
         remedy = "; decode it first, for example with .decode('utf-8')" if isinstance(text, bytes) else ""
         raise DataError(f"line {number}: text must be a str, not {type(text).__name__}{remedy}")
@@ -147,7 +147,7 @@ def check_text(text: object, number: int) -> None:
 def count_lines(path: Path) -> int:
     """Count the lines that read_lines yields, without decoding them.
 
-    Raises DataError for what can be read only once, such as a pipe: counting would use it up. Stops at a line that is
+    Raises DataError for a pipe and the like, because counting would use it up. Stops at a line that is
     far too long, such as that of a small gzip file that unpacks to gigabytes, and raises what `read_lines` does.
     """
     require_regular(path)
@@ -163,7 +163,7 @@ def count_lines(path: Path) -> int:
 
 
 def require_regular(path: Path) -> None:
-    """Raise DataError for what can be read only once, such as a pipe."""
+    """Raise DataError for a file that can be read only once, such as a pipe."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise DataError(f"{path}: not a regular file, but this text is read more than once; save it to a file first")
 
@@ -175,7 +175,7 @@ def raw_lines(file: BinaryIO, max_bytes: int) -> Iterator[bytes]:
 
 
 def _not_lines(file: str, raw: bytes) -> str:
-    """Return what is wrong if the first line shows that a file is not text with LF at the end of each line; else ""."""
+    """Return the problem if the first line shows that a file is not text with LF at the end of each line; else ""."""
     if packed := packed_unnoticed(file, raw):
         return f"line 1: {packed}"
     if b"\r" in raw[:-1] and not raw.endswith(b"\n"):

@@ -1,4 +1,4 @@
-"""Moses format: two text files, one sentence a line; line n of one translates line n of the other."""
+"""Moses format: two text files, one sentence per line; line n of one translates line n of the other."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -38,7 +38,7 @@ def unequal(src_name: str, n_src: int, tgt_name: str, n_tgt: int) -> DataError:
 
 @contextmanager
 def writing(src_file: TextIO, tgt_file: TextIO) -> Iterator[Callable[[str, str], None]]:
-    """Give a function that writes a pair."""
+    """Yield a function that writes a pair."""
 
     def write(src: str, tgt: str) -> None:
         src_file.write(f"{src}\n")

@@ -28,7 +28,7 @@ def extension(path: Path) -> str:
 
 
 def pairs(file: BinaryIO, extension: str, name: str, langs: Languages | None, tally: Tally) -> Iterator[Pair]:
-    """Yield the pairs of an open file, and count in the tally what it holds.
+    """Yield the pairs of an open file, and count its contents in the tally.
 
     langs: source and target; None: those of the file, if it has two. TSV has no languages and gives every line's pair.
     """
@@ -41,12 +41,12 @@ def pairs(file: BinaryIO, extension: str, name: str, langs: Languages | None, ta
 
 
 def own_languages(file: BinaryIO, extension: str, name: str) -> Languages | None:
-    """Return the languages that the beginning of the file names; None if they are not two."""
+    """Return the languages named at the beginning of the file; None if there are not exactly two."""
     return None if extension == ".tsv" else units.own_languages(_UNITS[extension](file, name, Tally()))
 
 
 def check_extension(path: Path) -> None:
-    """Raise DataError for a file extension that is not of a format with both sides in one file."""
+    """Raise DataError for a file extension without a format that has both sides in one file."""
     if extension(path) not in (*EXTENSIONS, ".zip"):
         known = ", ".join((*EXTENSIONS, ".zip"))
         raise DataError(

@@ -1,4 +1,4 @@
-"""A sentence pair, as every reader yields it, and what a reader counts beside."""
+"""A sentence pair, as every reader yields it, and the counts that a reader keeps."""
 
 import re
 from collections import Counter
@@ -23,7 +23,7 @@ class Pair(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Return where the pair stands, as messages and reports show it."""
+        """Return the place of the pair, as messages and reports show it."""
         return place_of(self.file, self.line)
 
 
@@ -39,7 +39,7 @@ def counts_units(file: str) -> bool:
 
 @dataclass
 class Tally:
-    """What a reader has found in a file so far, to be reported at its end."""
+    """The counts of a reader over a file, to be reported at its end."""
 
     n_units: int = 0  # lines, rows, or units of a TMX and the like
     left_out: Counter[str] = field(default_factory=Counter)  # units without a pair, by reason
@@ -63,13 +63,13 @@ class Tally:
         )
 
     def remark(self) -> str:
-        """Return what is worth knowing: that there is nothing, or pairs are left out; "" if there is nothing to say."""
+        """Return the remarks on the corpus: that it is empty, or lacks pairs; "" without remarks."""
         if not self.n_units:
             return EMPTY
         return str(self) if self.left_out or self.n_variants or self.n_with_cr else ""
 
     def add(self, other: "Tally") -> None:
-        """Add what was found in another file."""
+        """Add the counts of another file."""
         self.n_units += other.n_units
         self.left_out += other.left_out
         self.n_variants += other.n_variants
@@ -78,7 +78,7 @@ class Tally:
 
 
 def segment(text: str) -> str:
-    """Return the text as one line without tabs: a run of line breaks and tabs becomes a space, none at the ends."""
+    """Return the text as one line: a run of line breaks and tabs becomes a space, or nothing at the ends."""
     if text.isprintable():
         return text
     parts = text.translate(_BREAKS).split("\n")

@@ -116,9 +116,9 @@ def _leave_out(tally: Tally, why: str) -> None:
 
 
 def entries_of(text: str, encoding: str = "utf-8") -> Iterator[Entry]:
-    """Yield the entries of a PO file's text, without the obsolete ones.
+    """Yield the entries of a PO file's text, except obsolete ones.
 
-    encoding: of bytes that are escaped. Raises DataError, with the line, for what is not a PO file.
+    encoding: of bytes that are escaped. Raises DataError, with the line, if it is not a PO file.
     """
     lines = io.StringIO(text, newline="\n")  # only this ends a line
     return (entry for entry in _Scan("", encoding).entries(lines) if not entry.is_obsolete)
@@ -250,7 +250,7 @@ class _Scan:
         if key:
             entry = self._entry
             if key in entry.fields:
-                raise self._error(f"{key} comes a second time in one message; remove one of them")
+                raise self._error(f"{key} occurs twice in one message; remove one of them")
             entry.fields[key] = self._last = Field(self._line, start, quote, end, strings)
             if key.startswith("msgstr"):
                 self._check_form(key)
@@ -283,7 +283,7 @@ class _Scan:
         """Return the entry, which is complete, and begin the next one."""
         entry = self._entry
         if not entry.forms:
-            what = "a message without msgstr: the file ends too early, inside a message, or is damaged; copy it again"
+            what = "a message without msgstr: the file ends inside a message, or is damaged; copy it again"
             raise self._error(what, min(each.line for each in entry.fields.values()))
         self._begin()
         for key, each in entry.fields.items():

@@ -1,4 +1,4 @@
-"""CSV, whose cells have quotes where needed, with or without a header; and TSV: source, tab, target on each line."""
+"""CSV, with quotes where needed and with or without a header; and TSV: source, tab, target on each line."""
 
 import csv
 import itertools
@@ -25,7 +25,7 @@ _EXCEL = re.compile(r"sep=(.)[\r\n]*")  # a first line that gives Excel the deli
 
 @dataclass(frozen=True)
 class Dialect:
-    """How the cells of a table are divided."""
+    """The delimiter and quoting of a table."""
 
     delimiter: str
     has_quotes: bool = True  # else a quote is a character as any other
@@ -72,7 +72,7 @@ def csv_units(file: BinaryIO, name: str, _tally: Tally) -> Iterator[Unit]:
 
 
 def sample_of(lines: Iterable[str]) -> list[str]:
-    """Take the first lines of a table, by which its dialect is recognised."""
+    """Return the first lines of a table, which show its dialect."""
     sample: list[str] = []
     n_characters = 0
     for line in itertools.islice(lines, _MOST_LINES):
@@ -84,9 +84,9 @@ def sample_of(lines: Iterable[str]) -> list[str]:
 
 
 def dialect_of(sample: Sequence[str]) -> Dialect:
-    """Return how the rows of a table that begins with these lines are divided.
+    """Detect the dialect of a table that begins with these lines.
 
-    The delimiter is the one with which the first row names languages, or that gives most rows the same number of cells.
+    The delimiter is the one with which the first row names languages, or most rows have the same number of cells.
     """
     if sample and (excel := _EXCEL.fullmatch(sample[0])):
         return Dialect(excel[1], n_lines_before=1)
@@ -94,7 +94,7 @@ def dialect_of(sample: Sequence[str]) -> Dialect:
 
 
 class Fit(NamedTuple):
-    """How well a dialect fits a table; the greatest fits best. A number of cells counts if it is more than one."""
+    """The fit of a dialect to a table; the greatest is the best. A number of cells counts if it is more than one."""
 
     has_languages: bool = False  # the first row names two languages, or source and target
     as_first: float = 0.0  # share of rows with as many cells as the first one
@@ -104,7 +104,7 @@ class Fit(NamedTuple):
 
 
 def fit_of(sample: Sequence[str], dialect: Dialect) -> Fit:
-    """Return how well a dialect fits a table that begins with these lines."""
+    """Return the fit of a dialect to a table that begins with these lines."""
     some: list[list[str]] = []
     with suppress(DataError):  # reported when the table is read
         for row in itertools.islice(rows(sample, dialect), _LOOKED_AT):
@@ -163,7 +163,7 @@ def rows(lines: Iterable[str], dialect: Dialect, name: str = "") -> Iterator[Row
 
 
 def _fault(error: str, lines: Sequence[str]) -> str:
-    """Return what is wrong with a row of these lines, and what to do."""
+    """Return the problem with a row of these lines, and the remedy."""
     if "new-line" in error:
         return (
             "a CR outside quotes; only LF ends lines: if CR should, too, convert the file: "
@@ -195,7 +195,7 @@ def _check_without_header(row: list[str], place: str, delimiter: str) -> None:
 
 @contextmanager
 def csv_writing(file: TextIO, langs: Languages) -> Iterator[Callable[[str, str], None]]:
-    """Give a function that writes a pair as a row; the header has the languages, or src and tgt."""
+    """Yield a function that writes a pair as a row; the header has the languages, or src and tgt."""
     table = csv.writer(file, lineterminator="\n")
     table.writerow(names_of_columns(langs))
     yield lambda src, tgt: table.writerow((src, tgt)) and None
@@ -226,5 +226,5 @@ def tsv_pairs(file: BinaryIO, name: str) -> Iterator[Pair]:
 
 @contextmanager
 def tsv_writing(file: TextIO, _langs: Languages) -> Iterator[Callable[[str, str], None]]:
-    """Give a function that writes a pair as a line of TSV."""
+    """Yield a function that writes a pair as a line of TSV."""
     yield lambda src, tgt: print(src, tgt, sep="\t", file=file)

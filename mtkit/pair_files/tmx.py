@@ -49,7 +49,7 @@ class _Tmx(XmlUnits[Unit]):
 
 @contextmanager
 def writing(file: TextIO, langs: Languages) -> Iterator[Callable[[str, str], None]]:
-    """Give a function that writes a pair as a unit; the block's end completes the file."""
+    """Yield a function that writes a pair as a unit; the end of the block completes the file."""
     src, tgt = map(quoteattr, langs)
     file.write(
         '<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4">\n'

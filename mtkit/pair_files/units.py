@@ -25,7 +25,7 @@ _LOOKED_AT = 1000  # units, to see which languages a file has
 
 
 class Unit(NamedTuple):
-    """Texts that mean the same, each with its language code; "src" and "tgt" are codes, too."""
+    """Texts with the same meaning, each with its language code; "src" and "tgt" are also codes."""
 
     number: int  # from 1: of the line, or of the unit in the file
     texts: list[tuple[str, str]]
@@ -34,7 +34,7 @@ class Unit(NamedTuple):
 def pairs_of(units: Iterable[Unit], name: str, langs: Languages | None, tally: Tally) -> Iterator[Pair]:
     """Yield the pair of each unit that has both languages; count the others in the tally.
 
-    A code means the language asked for as in `are_one_language`; the same code is preferred: asked for pt-BR, a unit's
+    A code means the language asked for as in `are_one_language`; the same code is preferred: for pt-BR, a unit's
     pt-BR is taken rather than its pt. langs: None takes those of the file, which must have two.
     Raises DataError, at the end, if no unit has both languages.
     """
@@ -108,7 +108,7 @@ _OTHER_COLUMNS = frozenset(
 
 
 def names_of_columns(langs: Languages) -> Languages:
-    """Return names of columns or keys that are read again: the languages, or src and tgt if a code is not known."""
+    """Return column or key names that mtkit can read back: the languages, or src and tgt if a code is unknown."""
     return langs if header_of(langs) == [*langs] else ("src", "tgt")
 
 
@@ -169,7 +169,7 @@ def _listed(languages: Counter[str]) -> str:
 
 
 class _Roles(dict[str, "tuple[int, int] | None"]):
-    """By language code, the side (0 source, 1 target) that a text of it can be, and its rank, 0 the best."""
+    """By language code, the side (0 source, 1 target) that its text can be, and its rank, 0 the best."""
 
     def __init__(self, langs: Languages) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Read units of text from an XML file of any size in bounded memory; what TMX and XLIFF have in common."""
+"""Read units of text from an XML file of any size in bounded memory: the common part of TMX and XLIFF."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ _Unit = TypeVar("_Unit")
 
 
 class XmlUnits(XmlParser, Generic[_Unit]):
-    """Handles the elements of one file; subclasses know the format. Units that are complete wait in `done`."""
+    """Handles the elements of one file; subclasses implement the format. Complete units wait in `done`."""
 
     root: str  # the name of the root element
     codes: frozenset[str]  # elements inside a segment whose content, if any, is code of the document, not text
@@ -50,7 +50,7 @@ class XmlUnits(XmlParser, Generic[_Unit]):
         raise NotImplementedError
 
     def begin_unit(self, tag: str) -> None:
-        """Count the unit that begins with this tag, and how much text it has from here on."""
+        """Count the unit that begins with this tag, and start to measure its text."""
         if self._is_in_unit:
             what = f"a <{tag}> inside it; end it with </{tag}> before the next begins"
             raise self.error(f"unit {self.n_units}: {what}")
@@ -70,7 +70,7 @@ class XmlUnits(XmlParser, Generic[_Unit]):
         self._parser.CharacterDataHandler = self._characters
 
     def too_early(self) -> str:
-        """Return what to say if the end of the file is missing."""
+        """Return the message for a file whose end is missing."""
         return f"the file ends too early, after {counted(self.n_units, 'unit')}; copy it again, as a whole"
 
     def read(self, file: BinaryIO) -> Iterator[_Unit]:
@@ -89,7 +89,7 @@ class XmlUnits(XmlParser, Generic[_Unit]):
         self.done.clear()
 
     def _check_size(self, n_bytes: int) -> None:
-        """Refuse what would fill the memory: a tag or comment without end, or millions of different names."""
+        """Refuse anything that would fill the memory: a tag or comment without end, or millions of different names."""
         if n_bytes - max(self._parser.CurrentByteIndex, 0) > self._max_characters + _CHUNK_BYTES:
             raise self.error(
                 f"a tag or comment has more than {self._max_characters:,} bytes; allow more with $MTKIT_MAX_LINE_BYTES"
@@ -162,7 +162,7 @@ class XmlUnits(XmlParser, Generic[_Unit]):
         self._code = [shown] if shown else []
 
     def _end_code(self) -> None:
-        """Add what the reader sees of a code: a placeholder, or a line break's space."""
+        """Add the visible text of a code: a placeholder, or a space for a line break."""
         code = "".join(self._code)
         self._code_depth = 0
         self._has_codes = True

@@ -4,7 +4,7 @@ While the decoder predicts a token, the cross-attention of its last layer but on
 counterparts (Garg et al. 2019). Of two layers it is the last: in a production model of that depth, the last layer
 links 95 % of names and numbers to themselves, the first 39 %. The weights are the mean over the heads, summed over the
 tokens of a source word and averaged over those of a target word. Where the bundle has a lexicon of alignments, it has
-most of the say: words it knows well, and attention tells apart what occurs twice and what is rare.
+most of the weight: it knows words well, while attention handles repeated and rare words.
 """
 
 import codecs
@@ -68,7 +68,7 @@ def interval_weights(
     intervals: Sequence[tuple[Sequence[Interval], Sequence[Interval]]],
     lexicon: AlignmentLexicon | None = None,
 ) -> list[npt.NDArray[np.float64]]:
-    """Return how strongly parts of a translation correspond to those of its source: for each pair (target, source).
+    """Return how strongly parts of a translation correspond to parts of its source: per pair (target, source).
 
     intervals: of each pair, the parts of source and target, such as words: characters from, up to. A row adds up to at
     most 1; the rest is attention to the end of the sentence and to what is in no part. Rows are 0 for texts that are
@@ -88,7 +88,7 @@ def interval_weights(
 
 
 def _shares(tokens: Sequence[Interval], parts: Sequence[Interval]) -> npt.NDArray[np.float64]:
-    """Return which share of each token's characters stands in each part: (tokens, parts), both in rising order."""
+    """Return which share of each token's characters is in each part: (tokens, parts), both in rising order."""
     shares = np.zeros((len(tokens), len(parts)))
     starts, ends = (np.array([part[end] for part in parts], dtype=np.int64) for end in (0, 1))
     for index, (start, end) in enumerate(tokens):
@@ -131,7 +131,7 @@ def _fits(pair: ForcedPair, model: Transformer) -> bool:
 # Not inference_mode: tables that the model makes on the way, such as longer positions, stay usable in training.
 @torch.no_grad()
 def attention_weights(model: Transformer, pairs: Sequence[ForcedPair], *, layer: int | None = None) -> list[Tensor]:
-    """Return how each target token's prediction looked at the source tokens, EOS last: a matrix (T, S + 1) per pair.
+    """Return the attention of each target token to the source tokens, EOS last: a matrix (T, S + 1) per pair.
 
     It is that of `Transformer.hidden_and_alignment`.
     """
@@ -150,7 +150,7 @@ def attention_weights(model: Transformer, pairs: Sequence[ForcedPair], *, layer:
 
 
 def _end_for_tag(attention: Tensor, n_tags: int) -> Tensor:
-    """Add the first n_tags columns of the attention (T, S + 1) to the last one, the end, and leave them out."""
+    """Move the attention (T, S + 1) in the first n_tags columns to the last one, the end, and drop those columns."""
     if not n_tags:
         return attention
     rest = attention[:, n_tags:].clone()

@@ -1,4 +1,4 @@
-"""Soft word alignments by lexicons of the training text: cross-attention learns them, and is helped by them.
+"""Compute soft word alignments with lexicons of the training text, which guide cross-attention.
 
 A link between a source and a target token is likely if each is a likely translation of the other, and if both stand at
 like places. Nothing is stored for each sentence, so that subword sampling and any order of the pairs work.
@@ -85,14 +85,14 @@ class _Table:
 
 
 def _places(ids: Tensor) -> Tensor:
-    """Return where each token stands in its sentence, from 0 to 1: (B, L)."""
+    """Return the position of each token in its sentence, from 0 to 1: (B, L)."""
     lengths = (ids != PAD_ID).sum(1, keepdim=True).clamp_min(1)
     return (torch.arange(ids.size(1), device=ids.device) + 0.5) / lengths
 
 
 @dataclass(frozen=True)
 class AlignmentLexicon:
-    """Knows which source token each target token translates, as far as both directions agree."""
+    """The two lexicons, which find the source token of each target token where both directions agree."""
 
     forward: _Table
     backward: _Table
@@ -117,7 +117,7 @@ class AlignmentLexicon:
         return (self.forward.links(src, tgt) * self.backward.links(tgt, src).transpose(1, 2)).sqrt()
 
     def save(self, path: Path) -> None:
-        """Write the lexicon to a file; probabilities below _LEAST_SAVED are left out."""
+        """Write the lexicon to a file, without probabilities below _LEAST_SAVED."""
         arrays: dict[str, Any] = {**self.forward.arrays("forward"), **self.backward.arrays("backward")}
         with path.open("wb") as file:
             np.savez_compressed(file, **arrays)
@@ -133,7 +133,7 @@ class AlignmentLexicon:
 
     @torch.no_grad()
     def links(self, src: Tensor, tgt_out: Tensor) -> Tensor:
-        """Return what attention of each target token to the source should be: (B, T, S).
+        """Return the desired attention of each target token to the source: (B, T, S).
 
         A row adds up to 1, or is 0 where the token's counterpart is not sure. The ends belong together.
         src: (B, S) and tgt_out: (B, T), ids with EOS and padding.

@@ -1,4 +1,4 @@
-"""Find the words that could stand at one position of a translation, and how each would go on."""
+"""Find alternative words for a position of a translation, each with the translation that follows from it."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -33,7 +33,7 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Alternatives:
-    """The words that could stand at one position of a translation."""
+    """The alternative words for one position of a translation."""
 
     src: str
     text: str  # the translation

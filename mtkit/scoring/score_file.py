@@ -1,4 +1,4 @@
-"""Score the pairs of two files into a file as a job, which resumes, and which processes share."""
+"""Score the pairs of two files as a job that can resume and that several processes share."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ WINDOW_PAIRS = 1024
 
 @dataclass(frozen=True)
 class Form:
-    """What a pair's line of output holds."""
+    """The contents of a pair's output line."""
 
     as_json: bool = False
     tokens: bool = False
     alignments: bool = False
 
     def line(self, score: scoring.PairScore, link: str | None, number: int) -> str:
-        """Return a pair's line. link: its word alignment, if wanted; number: of the pair, from 1."""
+        """Return a pair's line. link: its word alignment, if requested; number: of the pair, from 1."""
         return self._json(score, link, number) if self.as_json else self._tsv(score, link)
 
     def _tsv(self, score: scoring.PairScore, link: str | None) -> str:
@@ -53,7 +53,7 @@ class Form:
 
 @dataclass(frozen=True)
 class LoadScorer:
-    """Makes the scorer of a bundle, with its tag, in whichever process."""
+    """Makes the scorer of a bundle, with its tag, in any process."""
 
     folder: Path
     overrides: Sequence[str]

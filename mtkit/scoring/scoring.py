@@ -52,7 +52,7 @@ class PairScore:
 
     @property
     def n_tokens(self) -> int:
-        """How many target tokens, EOS counted."""
+        """The number of target tokens, EOS counted."""
         return len(self.log_probs)
 
     @property
@@ -142,14 +142,14 @@ def ensemble_log_probs(members: Sequence[Sequence[float]]) -> list[float]:
 
 @contextmanager
 def explain_out_of_memory(batch: ForcedBatch) -> Iterator[None]:
-    """Turn torch's error for pairs that are too long for the memory into one that says so."""
+    """Convert torch's error for pairs that do not fit into memory to an MtkitError that says so."""
     try:
         yield
     except RuntimeError as error:
         if not is_out_of_memory(error):
             raise
         raise MtkitError(
-            f"{batch.src.device}: the memory does not hold {counted(len(batch.indices), 'pair')} of up to "
+            f"{batch.src.device}: there is not enough memory for {counted(len(batch.indices), 'pair')} of up to "
             f"{max(batch.src.size(1), batch.tgt_in.size(1))} tokens; leave out the longest lines"
         ) from error
 

@@ -1,4 +1,4 @@
-"""Beam search: a step function in (last ids to log-probabilities), the best hypotheses of each sentence out.
+"""Beam search: find the best hypotheses of each sentence with a step function from last ids to log-probabilities.
 
 The search never sees a model. It keeps K hypotheses for each of B sentences as tensors; a sentence's result does not
 depend on the rest of its batch.
@@ -37,7 +37,7 @@ def beam_search(
     is done when no continuation of a live hypothesis can reach its n-th best finished score. Equal scores: the
     hypothesis finished earlier wins, then the lower token id.
 
-    With beam_groups the K places are split: each group is a beam of its own with its own end (see `BeamGroups`).
+    With beam_groups the K places are split: each group is a separate beam that ends by itself (see `BeamGroups`).
 
     Raises MtkitError if the step's log-probabilities are not numbers.
     """
@@ -89,7 +89,7 @@ class BeamSearch(Rows):
         return [self._groups.join(groups) for groups in self._results]
 
     def contenders(self) -> list[Hypothesis]:
-        """Return the hypotheses, live or complete, of which one will be the best of the only sentence."""
+        """Return the live and complete hypotheses of the only sentence; one of them leads to the final result."""
         live = self._total.isfinite()
         n_tokens = self._ids.size(2) - 1
         columns = self._ids[live][:, 1:].tolist(), self._log_prob[live].tolist(), self._total[live].tolist()

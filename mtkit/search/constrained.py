@@ -94,7 +94,7 @@ class _Live:
 
     @cached_property
     def rank(self) -> float:
-        """What it is compared by: the total, less the cost of phrases that begin where the model looks elsewhere."""
+        """The rank value: the total, less the cost of phrases that begin where the model looks elsewhere."""
         return self.total + _PLACEMENT_WEIGHT * self.state.placement
 
     @property
@@ -159,7 +159,7 @@ class _Beam:
         return Hypothesis(list(hypothesis.ids[:-1]), hypothesis.log_prob, score, True, hypothesis.rest_log_prob)
 
     def _keep_partial(self, model_log_probs: Tensor, adjusted_log_probs: Tensor, n_tokens: int) -> None:
-        """Keep live hypotheses that could end here if some requirements were left out."""
+        """Keep the live hypotheses that could end here if some requirements were dropped."""
         model, adjusted = (
             log_probs[: len(self.live), self._eos_id].tolist() for log_probs in (model_log_probs, adjusted_log_probs)
         )
@@ -174,7 +174,7 @@ class _Beam:
                 self._partial[which] = ended
 
     def _give_up(self, live: list[_Live]) -> None:
-        """Add the hypotheses as unfinished ones; those that meet most requirements come first."""
+        """Add the hypotheses as unfinished ones; those that meet the most requirements come first."""
         clean = [hypothesis for hypothesis in live if hypothesis.state.is_clean]
         for left in sorted(clean, key=lambda hypothesis: (-hypothesis.state.n_requirements_met, -hypothesis.rank)):
             score = left.rank / self._divisor(max(1, len(left.ids)))
@@ -289,8 +289,8 @@ def _allocate(candidates: list[_Live], beam_size: int) -> list[_Live]:
     """Choose K of the candidates, which come best first: the best of each bank, then the second best of each, etc.
 
     So banks have equal shares, and others get what one cannot fill. Within a round the bank that has written most comes
-    first. Hypotheses that must still turn a forbidden word into another one form banks that come last: most of them
-    soon end, and would take the places of others.
+    first. Hypotheses that must still turn a forbidden word into another one form banks that come last, because most
+    of them soon end and would take the places of others.
     """
     sizes: dict[tuple[bool, int], int] = {}
     ranked = []

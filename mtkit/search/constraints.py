@@ -34,7 +34,7 @@ def joins(char: str) -> bool:
 
 
 def with_edges(text: str, before: str = "") -> str:
-    """Return the text with an edge mark between neighbours that are not of one word; several spaces count as one.
+    """Return the text with an edge mark between neighbouring characters of different words, and one space for several.
 
     before: the character before the text.
     """
@@ -68,7 +68,7 @@ def capitalised(phrase: str) -> str:
 
 
 class Matcher:
-    """Find any of several phrases in marked text."""
+    """A finder of several phrases in marked text."""
 
     def __init__(self, phrases: Sequence[str]) -> None:
         """phrases: as plain text."""
@@ -84,7 +84,7 @@ class Matcher:
         return bool(self._longest) and folded(text[max(start, end - self._longest) : end]).endswith(self._any_case)
 
     def count(self, text: str) -> int:
-        """Return how often the phrases occur in plain text, without overlap; the one that ends first counts."""
+        """Count the phrases in plain text, without overlap; the one that ends first counts."""
         text = with_edges(text) + _EDGE
         n, start = 0, 0
         for end in _edges(text, 0):
@@ -99,7 +99,7 @@ def _edges(text: str, start: int) -> list[int]:
 
 
 class Spelling:
-    """The text that each token adds."""
+    """The text that each token of a vocabulary adds."""
 
     def __init__(self, texts: Sequence[str], byte_values: Mapping[int, int] | None = None) -> None:
         """texts: one for each token id; byte_values: the bytes of byte tokens, by id."""
@@ -121,7 +121,7 @@ class Spelling:
         return spaced, [token_id for token_id, text in enumerate(self._texts) if joins(text[:1])]
 
     def text(self, ids: Sequence[int]) -> str:
-        """Return what the tokens spell, with spaces as they are."""
+        """Return the text that the tokens spell, with unchanged spaces."""
         values = self._byte_values
         spelled = (bytes([values[i]]) if i in values else self._texts[i].encode("utf-8") for i in ids)
         return b"".join(spelled).decode("utf-8", "replace")
@@ -153,7 +153,7 @@ class Form:
 
 @dataclass(frozen=True)
 class Phrase:
-    """A text that is required or forbidden."""
+    """A required or forbidden text."""
 
     text: str
     forms: tuple[Form, ...] = ()  # at least one for a required phrase
@@ -259,7 +259,7 @@ class Constraints:
 
 @dataclass(frozen=True)
 class _Cost:
-    """What written phrases cost, in nats; both are at most 0."""
+    """The cost of written phrases, in nats; both are at most 0."""
 
     log_prob: float = 0.0  # the model's, of their tokens
     placement: float = 0.0  # logs of the attention to the source term, and of a new word, where the phrase begins
@@ -379,7 +379,7 @@ class ConstraintState:
         return tuple(costs)
 
     def _placement(self, attempt: _Attempt, attention: Sequence[float], new_word: tuple[float, float]) -> float:
-        """Return what it costs to begin a phrase here."""
+        """Return the cost of beginning a phrase here."""
         positions = self.constraints.required[attempt.requirement].src_positions
         if attempt.n_written or not positions or not attention:
             return 0.0
@@ -387,7 +387,7 @@ class ConstraintState:
         return looking + new_word[not attempt.form.spaced]
 
     def _retranslation(self, attention: Sequence[float]) -> float:
-        """Return what it costs to look at source terms whose phrases are all written."""
+        """Return the cost of attention to source terms whose phrases are all written."""
         if not self._translated or not attention:
             return 0.0
         return _log_attention(1 - sum(attention[position] for position in self._translated))
@@ -425,7 +425,7 @@ class ConstraintState:
 
     @cached_property
     def n_met(self) -> int:
-        """How many of the constraints' n_tokens are written: all if is_done."""
+        """The number of the constraints' n_tokens that are written: all if is_done."""
         n_left = 0
         for index, requirement in enumerate(self.constraints.required):
             times = requirement.times - self._met[index]
@@ -441,7 +441,7 @@ class ConstraintState:
 
     @property
     def placement(self) -> float:
-        """How badly the phrases fit where they are: nats, at most 0.
+        """The cost of the places of the phrases: nats, at most 0; lower is worse.
 
         The model looks at the words that it is about to translate. So a phrase costs the log of the attention to its
         source term when it begins, and the log of the probability that any word begins there, instead of an end or the
@@ -461,7 +461,7 @@ class ConstraintState:
 
     @property
     def n_requirements_met(self) -> int:
-        """How many requirements the text meets if it ends here."""
+        """The number of requirements that the text meets if it ends here."""
         return sum(self.which_met)
 
     @property
@@ -482,7 +482,7 @@ class ConstraintState:
 
 
 def beam_size_for(constraints: Sequence[Constraints | None], beam_size: int) -> int:
-    """Return how wide to search with constraints if beam_size is wide enough without.
+    """Return the beam size for a search with constraints if beam_size is wide enough without.
 
     Each number of written phrases gets that width, since the banks share the beam. On sentences with terms that the
     model would not use on its own, a wider beam does not raise the scores; with beam_size alone, phrases are squeezed

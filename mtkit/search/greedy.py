@@ -1,4 +1,4 @@
-"""Greedy search: a step function in, for each sentence the hypothesis of the likeliest token at each position out."""
+"""Greedy search: choose the likeliest token at each position of each sentence."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""The groups of a sentence's beam: what each has completed, how they choose apart, and how they join in the end."""
+"""The groups of a sentence's beam: they collect hypotheses, choose different tokens, and merge their results."""
 
 import itertools
 import math
@@ -48,7 +48,7 @@ class GroupResult:
 
 
 class BeamGroups:
-    """Diverse beam search (Vijayakumar et al. 2018): G groups of W hypotheses, each a beam of its own.
+    """Diverse beam search (Vijayakumar et al. 2018): G groups of W hypotheses, each a separate beam.
 
     To a group, a token costs diversity_penalty nats for each hypothesis of the groups before it that has just chosen
     the same (Hamming diversity). This steers the choice and is not part of the score. One group is plain beam search.

@@ -1,4 +1,4 @@
-"""The input and output of every engine: segments of token ids in, hypotheses out. Nothing here needs torch."""
+"""The input and output of every engine: segments of token ids, and hypotheses. Nothing here needs torch."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Segment:
-    """A text to translate in one piece, and the requirements on its translation."""
+    """A text to translate in one piece, with the requirements on its translation."""
 
     ids: Sequence[int]  # source tokens, without EOS
     max_len: int  # most target tokens, EOS counted
@@ -47,7 +47,7 @@ class Hypothesis:
 
 
 def length_divisor(normalization: str, alpha: float, n_tokens: int) -> float:
-    """Return what a sum of n_tokens log-probabilities, EOS counted, is divided by; it never falls as n_tokens grows.
+    """Return the divisor for a sum of n_tokens log-probabilities, EOS counted; it never falls as n_tokens grows.
 
     gnmt: ((5 + n) / 6)^alpha (Wu et al. 2016, eq. 14); average: n; none: 1.
     """
@@ -64,13 +64,13 @@ class Engine(Protocol):
 
     @property
     def arithmetic(self) -> str:
-        """Its actual precision and device, such as "fp32 on cpu": others round differently."""
+        """Its actual precision and device, such as "fp32 on cpu", because others round differently."""
         ...
 
     def decode(
         self, segments: Sequence[Segment], cfg: DecodeConfig, n_best: int
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
-        """Yield each segment's index and its n best hypotheses, best first; in any order, as they are done.
+        """Yield each segment's index and its n best hypotheses, best first; in any order, as soon as they are done.
 
         Every segment has at least one token. Raises MtkitError, naming the option, for one that the engine lacks.
         """

@@ -14,7 +14,7 @@ _LEAVE_SHARE = 0.25  # finished sentences leave the batch at this share: every c
 
 
 class Rows:
-    """The sentences of a batch, one a row. A finished sentence keeps its row until enough of them can leave."""
+    """The sentences of a batch, one per row. A finished sentence keeps its row until enough of them can leave."""
 
     def __init__(self, max_lens: Tensor, step: DecodeStep, rules: Rules) -> None:
         """max_lens: (B,) int64, the most tokens of each sentence's hypotheses, EOS counted; at least 1."""

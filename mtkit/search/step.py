@@ -1,4 +1,4 @@
-"""What a search asks of a model, how it is set up, and what it returns for each sentence."""
+"""The interface between a search and a model, the settings of a search, and its result for a sentence."""
 
 import math
 from dataclasses import dataclass
@@ -43,19 +43,19 @@ class DecodeStep(Protocol):
 
 @runtime_checkable
 class ChoosingStep(DecodeStep, Protocol):
-    """A step that can choose the likeliest tokens itself, faster than a search does it from whole rows."""
+    """A step that can choose the likeliest tokens itself, faster than a search that reads whole rows."""
 
     def likeliest(self, last_ids: Tensor, n: int) -> tuple[Tensor, Tensor] | None:
         """Extend each hypothesis as a call does; return log-probabilities and ids of the n likeliest: (B, K, n) each.
 
-        The likeliest comes first, of equals the lower id. None, and nothing done: the whole rows have to be asked for.
+        The likeliest comes first, of equals the lower id. None, and no change: call the step for whole rows.
         """
         ...
 
 
 @dataclass(frozen=True)
 class SearchConfig:
-    """How wide to search, how to compare hypotheses of different lengths, and how many to return."""
+    """The settings of a search: its width, its length penalty, and the number of results."""
 
     beam_size: int = 4
     length_penalty: float = 0.6  # alpha of gnmt
@@ -96,13 +96,13 @@ class SearchConfig:
         return self.beam_size // self.beam_groups
 
     def divisor(self, n_tokens: int) -> float:
-        """Return what a sum of n_tokens log-probabilities, EOS counted, is divided by; it never falls with n_tokens."""
+        """Return the divisor for a sum of n_tokens log-probabilities, EOS counted; it never falls with n_tokens."""
         return length_divisor(self.length_normalization, self.length_penalty, n_tokens)
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The hypotheses for one sentence, and how close the search came to another result."""
+    """The hypotheses for one sentence, and the margin by which they beat the alternatives."""
 
     n_best: list[Hypothesis]  # best first
     margin: float  # nats by which its closest decision was won: below rounding errors, chance decided

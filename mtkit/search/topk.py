@@ -1,4 +1,4 @@
-"""The k largest values of each row, by a rule that leaves no tie open."""
+"""The k largest values of each row, with a rule for ties."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Which bracket closes which: of tags, inline codes and whatever else opens and closes by name."""
+"""Match opening and closing brackets by name: tags, inline codes and the like."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ Bracket = tuple[str, str]  # "open", "close", or anything else for neither; and 
 
 
 def ends_of(brackets: Iterable[Bracket]) -> dict[int, int]:
-    """Return, by index of an opening bracket, that of the closing one; pairs of different names may cross.
+    """Map the index of each opening bracket to that of its closing one; pairs of different names may cross.
 
     A closing bracket belongs to the last opening one of its name that is still open. Others have no partner.
     """
@@ -22,9 +22,9 @@ def ends_of(brackets: Iterable[Bracket]) -> dict[int, int]:
 
 
 def nested_ends_of(brackets: Iterable[Bracket], most_levels: int) -> dict[int, int]:
-    """Return the same of brackets that do not cross: those opened within a pair and not closed in it have no partner.
+    """Match brackets that must not cross: one that is opened within a pair but not closed in it has no partner.
 
-    most_levels: of pairs within each other; what opens further inside has no partner.
+    most_levels: maximal depth of nesting; brackets that open deeper have no partner.
     """
     ends: dict[int, int] = {}
     waiting: list[tuple[int, str]] = []

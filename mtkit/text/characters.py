@@ -1,4 +1,4 @@
-"""What a character is to a reader: how text divides into them, how wide they are, and which ones show nothing."""
+"""Characters as a reader sees them: split text into them, measure their width, and find invisible ones."""
 
 import re
 import unicodedata
@@ -15,7 +15,7 @@ _FLAG_LETTERS = re.compile("[\U0001f1e6-\U0001f1ff]+\\Z")
 
 
 def characters(text: str) -> Iterator[str]:
-    """Split the text into the characters that a reader sees; joined, they are the text again.
+    """Split the text into the characters that a reader sees; joining them gives the text again.
 
     A simplification of Unicode's rule (UAX 29): marks, joiners, skin tones, tags and what follows a zero-width joiner
     stay with the character before them; regional indicators go in pairs.
@@ -33,7 +33,7 @@ def characters(text: str) -> Iterator[str]:
 
 
 def divides_character(text: str, index: int) -> bool:
-    """Return whether a cut before text[index] divides a character that a reader sees."""
+    """Return whether a split before text[index] divides a character that a reader sees."""
     if belongs_to_previous(text[index]) or text[index - 1] == ZERO_WIDTH_JOINER:
         return True
     if not _is_flag_letter(text[index]):
@@ -60,7 +60,7 @@ def _is_flag_letter(character: str) -> bool:
 
 
 def n_columns(text: str) -> int:
-    """Return how wide a text is in columns of a terminal: wide characters of East Asia and emoji take two."""
+    """Return the width of a text in terminal columns: wide characters of East Asia and emoji take two."""
     if text.isascii():
         return len(text)
     shown = (c for c in _JOINED.sub("", text) if unicodedata.category(c) not in ("Mn", "Me", "Cf"))
@@ -72,6 +72,6 @@ def _is_skin_tone(character: str) -> bool:
 
 
 def is_control(character: str) -> bool:
-    """Return whether a character controls how text is shown or read, without being seen; a line end or tab does not."""
+    """Return whether a character is invisible and controls text; line ends and tabs do not count."""
     hidden = unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
     return hidden and character not in "\n\t" and character not in _JOINERS

@@ -16,7 +16,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9:._-]*")
 
 
 def tag_names(text: str) -> list[str]:
-    """Return the tags of a text without attributes: <b>, </b>, <br>, <0>; an address in angle brackets is not one."""
+    """Return the tags of a text without attributes: <b>, </b>, <br>, <0>; an address in angle brackets is not a tag."""
     names = [f"<{tag['close']}{tag['name'].lower()}>" for tag in TAG.finditer(text) if _is_markup(tag)]
     return names + [f"<{tag['close']}{tag['number']}>" for tag in NUMBERED_TAG.finditer(text)]
 

@@ -1,4 +1,4 @@
-"""What a line of a text is: it ends with LF, CRLF or CR, but not, as in str.splitlines, with a form feed or U+2028."""
+"""Split a text into lines at LF, CRLF and CR but, unlike str.splitlines, not at a form feed or U+2028."""
 
 import re
 from collections.abc import Iterator
@@ -7,12 +7,12 @@ NEWLINE = re.compile(r"\r\n?|\n")
 
 
 def lines_in(text: str) -> list[str]:
-    """Return the lines of a text without their ends; behind the last end there is one more, which may be empty."""
+    """Return the lines of a text without their ends, and the text after the last end, which may be empty."""
     return NEWLINE.split(text)
 
 
 def line_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where each of these lines starts and ends."""
+    """Yield the start and end of each of these lines."""
     at = 0
     for newline in NEWLINE.finditer(text):
         yield at, newline.start()

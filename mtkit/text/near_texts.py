@@ -1,4 +1,4 @@
-"""What makes two texts nearly the same; find the texts that are nearly one of a set of texts, many at a time."""
+"""Compare texts for near equality, and find the texts that nearly equal one of a set, many at a time."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ _Signatures = npt.NDArray[np.uint16]
 class NearTexts:
     """An index of distinct texts that finds those that share 70 % of all n-grams with another text.
 
-    Nothing is missed. With the n-grams of each text sorted from rare to frequent, two sets with that much in common
+    The search is exact. With the n-grams of each text sorted from rare to frequent, two sets with that much in common
     share one of their first few (prefix filtering; Bayardo, Ma and Srikant 2007). Signatures of 256 bits rule out most
     of the candidates that this leaves; the sets of the others are compared. 64-bit hashes stand for the n-grams.
     """
@@ -97,7 +97,7 @@ def squeezed(text: str) -> str:
 
 
 def loose_keys(texts: Sequence[str]) -> list[str]:
-    """Return each squeezed text without case and punctuation, each number as 0; a text of nothing else stays."""
+    """Return each squeezed text without case and punctuation, with 0 for each number; keep a text of nothing else."""
     keys = _NUMBER.sub("0", _MARKS.sub(" ", "\n".join(texts).casefold())).split("\n")
     return [key.strip() or text for key, text in zip(keys, texts, strict=True)]
 
@@ -140,7 +140,7 @@ def _n_first(n_grams: _Ints) -> _Ints:
 
 
 def is_near(n_common: _Ints | int, a: _Ints | int, b: _Ints | int, tenths: int = TENTHS) -> npt.NDArray[np.bool_]:
-    """Tell whether sets of sizes a and b with so many n-grams in common are nearly the same."""
+    """Return whether sets of sizes a and b with this many n-grams in common are nearly the same."""
     return np.asarray(10 * n_common >= tenths * (a + b - n_common))
 
 
@@ -155,5 +155,5 @@ _N_ONES = np.unpackbits(np.arange(1 << 16, dtype=np.uint16).view(np.uint8)).resh
 
 
 def _n_only(a: _Signatures, b: _Signatures) -> _Ints:
-    """Return, row by row, how many bits only a has: it has at least so many n-grams that b lacks."""
+    """Return, row by row, how many bits only a has, which is a lower bound for the n-grams that b lacks."""
     return np.asarray(_N_ONES[a & ~b].sum(axis=1, dtype=np.int64))

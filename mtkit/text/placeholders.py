@@ -1,4 +1,4 @@
-"""Placeholders of programs, such as {name}, %s and $HOME: patterns of what a translation must keep exactly."""
+"""Patterns of program placeholders, such as {name}, %s and $HOME, which a translation must keep exactly."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Which script a language is written in, and which characters belong to it."""
+"""The scripts of languages, and the characters of each script."""
 
 import sys
 import unicodedata
@@ -127,7 +127,7 @@ def character_kinds() -> npt.NDArray[np.uint8]:
 
 @cache
 def letter_weights() -> npt.NDArray[np.uint8]:
-    """Return how many letters of an alphabet each code point is worth, as words.n_letters counts them."""
+    """Return the number of letters that each code point counts as in words.n_letters."""
     weights = np.ones(_N_CODES, np.uint8)
     for characters, weight in WIDE:
         for first, last in zip(characters[::3], characters[2::3], strict=True):

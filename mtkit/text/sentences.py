@@ -1,4 +1,4 @@
-"""Where sentences and their clauses end: a text in, its sentences out, or the marks with which it ends."""
+"""Find the sentences and clauses of a text, and the marks that end it."""
 
 import re
 
@@ -66,7 +66,7 @@ def sentences(text: str) -> list[str]:
 
 
 def sentence_spans(text: str) -> list[Span]:
-    """Return where the sentences of a text stand, in order; the white space between them belongs to none."""
+    """Return the spans of the sentences of a text, in order; the white space between them belongs to none."""
     spans, begin = [], 0
     for end, start in _gaps(_SENTENCE_ENDS, text):
         if not _is_number(text[begin : min(end, begin + _LONGEST_NUMBER)]) and _starts_sentence(text, end, start):
@@ -81,14 +81,14 @@ def without_closing(text: str) -> str:
 
 
 def final_marks(text: str) -> str:
-    """Return the marks with which a text ends as a sentence does, and what follows them, such as '?"'; "" if none."""
+    """Return the marks that end the text's last sentence, with anything after them, such as '?"'; "" if none."""
     bare = without_closing(text)
     words = bare.rstrip(FINAL)
     return text[len(words) :] if len(words) < len(bare) else ""
 
 
 def clause_gaps(text: str) -> list[Span]:
-    """Return where the gap after each clause begins and ends, except one at the end of the text; it may be empty."""
+    """Return the span of the gap after each clause, except one at the end of the text; it may be empty."""
     return _gaps(_CLAUSE_ENDS, text)
 
 
@@ -97,7 +97,7 @@ def _gaps(pattern: re.Pattern[str], text: str) -> list[Span]:
 
 
 def _is_number(text: str) -> bool:
-    """Return whether a text is but the number of a heading or of a list item, which belongs to what follows."""
+    """Return whether a text is only the number of a heading or list item, which belongs to the text after it."""
     return text.endswith(".") and bool(_HEADING_NUMBER.match(text))
 
 

@@ -1,4 +1,4 @@
-"""What a word is: a text in, its words out, where they stand, and how much text they carry."""
+"""Split text into words, find their places, and measure the amount of text."""
 
 import re
 import unicodedata
@@ -49,7 +49,7 @@ def words_of(text: str) -> list[str]:
 
 
 def word_spans(text: str, whole: Sequence[Span] = ()) -> list[Span]:
-    """Return where each word stands: letters, digits and their marks, or one other character that is not white space.
+    """Return the span of each word: letters, digits and their marks, or one other character that is not white space.
 
     An apostrophe belongs to the letters before it, so that inline codes find a place between l' and orange. Each
     character of a script without spaces is a word.

@@ -1,7 +1,7 @@
 """Replace the matches of `data.placeholders` in a text by reserved tokens, and put them back exactly as they were.
 
 The tokenizers have a few reserved tokens, `<ph1>` to `<ph9>`, which the model learns to copy. A text that contains such
-a token itself counts as a match too. The number of the first match follows from the rest of the text,
+a token itself counts as a match too. The rest of the text determines the number of the first match,
 so that the model meets all tokens equally often, and that equal texts with different matches are translated alike.
 """
 
@@ -24,7 +24,7 @@ _MARKS = range(0x100000, 0x10FFFE)  # private characters
 
 @dataclass(frozen=True)
 class Replaced:
-    """A text with reserved tokens, and what they stand for."""
+    """A text with reserved tokens, and the values that they replace."""
 
     text: str
     values: Mapping[str, str]  # by token, in the order of the text
@@ -57,7 +57,7 @@ class Placeholders:
         return _replaced(text, self.spans(text))
 
     def replace_translation(self, text: str, src: Replaced) -> str:
-        """Replace the matches that are as in the source by the same tokens; the others stay in the text."""
+        """Replace the matches that the source also has by the same tokens; leave the others in the text."""
         tokens: defaultdict[str, deque[str]] = defaultdict(deque)
         for token, value in src.values.items():
             tokens[value].append(token)
@@ -70,7 +70,7 @@ class Placeholders:
         return "".join([*parts, _without_tokens(text[end:])])
 
     def replace_pair(self, src: str, tgt: str) -> tuple[str, str, bool]:
-        """Replace the matches that both sides have, to learn from; the others stay in the text.
+        """Replace the matches that both sides of a training pair have; leave the others in the text.
 
         Also return whether both sides have the same matches.
         """
@@ -86,7 +86,7 @@ class Placeholders:
         return replaced.text, self.replace_translation(tgt, replaced), agree
 
     def without(self, text: str) -> str:
-        """Return the text with a space for each match."""
+        """Replace each match by a space."""
         spans = self.spans(text)
         return _substituted(text, spans, [" "] * len(spans))
 
@@ -99,7 +99,7 @@ class Placeholders:
         }
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Return where the matches begin and end, in order, without overlap."""
+        """Return the spans of the matches, in order, without overlap."""
         found = [match.span() for match in _LIKE_TOKEN.finditer(text)]
         for pattern in self._compiled:
             try:
@@ -117,7 +117,7 @@ class Placeholders:
 
 
 def restore(text: str, values: Mapping[str, str]) -> tuple[str, int]:
-    """Return the text with the value in the place of each token, each exactly once, and how many had to be moved.
+    """Replace each token by its value, each value exactly once; also return how many had to be moved.
 
     A value whose token is missing comes at the end; a second token for it, or one without a value, is left out.
     """
@@ -126,7 +126,7 @@ def restore(text: str, values: Mapping[str, str]) -> tuple[str, int]:
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """Return the beginning of a text with the value in the place of each token; see `restore`."""
+    """Replace each token in the beginning of a text by its value; see `restore`."""
     return _filled(text, values)[0]
 
 
@@ -153,7 +153,7 @@ def _replaced(text: str, spans: Sequence[tuple[int, int]]) -> Replaced:
 
 
 def _substituted(text: str, spans: Iterable[tuple[int, int]], substitutes: Iterable[str]) -> str:
-    """Return the text with these substitutes for the first spans; the rest of it shows no token of its own."""
+    """Replace the first spans by these substitutes, and escape reserved tokens in the rest of the text."""
     parts: list[str] = []
     end = 0
     for (start, next_end), substitute in zip(spans, substitutes, strict=False):
@@ -163,5 +163,5 @@ def _substituted(text: str, spans: Iterable[tuple[int, int]], substitutes: Itera
 
 
 def _without_tokens(text: str) -> str:
-    """Return the text with `(ph1)` for `<ph1>` and the like: no tokenizer takes that for a token."""
+    """Write `<ph1>` and the like as `(ph1)`, which no tokenizer takes for a token."""
     return _LIKE_TOKEN.sub(lambda match: f"({match[0][1:-1]})", text)

@@ -35,7 +35,7 @@ def derived_keys(keys: Keys, numbers: npt.NDArray[Any]) -> Keys:
 
 
 def _uniform(keys: Keys, step: int) -> npt.NDArray[np.float64]:
-    """Return a number in [0, 1) for each key; each step gives another."""
+    """Return a number in [0, 1) for each key, different at each step."""
     return (derived_keys(keys, np.full(1, step)) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
@@ -200,7 +200,7 @@ class BpeSegmentation:
         return index
 
     def _characters(self, stretch: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the stretch as single characters, or unchanged if one of them has no piece."""
+        """Split the stretch into single characters, or return it unchanged if one of them has no piece."""
         if len(stretch) == 1 and self._pieces[stretch[0]].type is not PieceType.NORMAL:
             return stretch
         characters = [self._normal.get(character) for i in stretch for character in self._pieces[i].text]

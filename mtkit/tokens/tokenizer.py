@@ -129,7 +129,7 @@ class Tokenizer:
         return [self._tag_ids + ids if ids else ids for ids in encoded] if self._tag_ids else encoded
 
     def spans(self, text: str, src: str | None = None) -> list[tuple[int, int]]:
-        """Return where in the text each token of `encode` comes from, but for the tags: characters from, up to.
+        """Return the span of characters (start, end) that each token of `encode` covers, without the tags.
 
         A space belongs to the word after it. Of several tokens of one character, some may have nothing.
         src: the source, if the text is a translation, to be encoded by `encode_translations`.

@@ -85,7 +85,7 @@ class UnknownCharacters:
         )
 
     def _treatment_of(self, character: str) -> tuple[Treatment, str] | None:
-        """Return the treatment of a character and what the model sees; None if it is seen as written."""
+        """Return how the tokenizer treats a character and what the model sees; None if it sees it as written."""
         ids = self._tokenizer.encode(character)
         if UNK_ID in ids:
             return "unknown", "<unk>"

@@ -1,4 +1,4 @@
-"""What a translator returns for a line: its candidate translations and what looks wrong with the best one."""
+"""The result of translating a line: its candidate translations and the suspected faults of the best one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ BLANK = Candidate("", [], 0.0, 0.0, True)  # the translation of a blank line
 
 
 def join_candidates(parts: Sequence[list[Candidate]]) -> list[Candidate]:
-    """Make a line's candidates from its segments': the k-th of the line joins the k-th of every segment."""
+    """Build a line's candidates from those of its segments: the k-th of the line joins the k-th of every segment."""
     if not parts:
         return [BLANK]
     if len(parts) == 1:

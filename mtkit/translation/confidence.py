@@ -47,7 +47,7 @@ class Bin:
 
 @dataclass(frozen=True)
 class Reliability:
-    """How well confidences agree with the share of good translations, on sentences held out from the fit."""
+    """The agreement of confidences with the share of good translations, on sentences held out from the fit."""
 
     n: int
     good: float  # share of good ones
@@ -79,7 +79,7 @@ class Calibration:
         return round(float(_logistic(np.array(self.slope * log_prob / n_tokens + self.intercept))), 4)
 
     def warn_of_other_search(self, decode: DecodeConfig) -> None:
-        """Warn if the calibration was fitted with settings that give other scores."""
+        """Warn if the calibration was fitted with settings that give different scores."""
         fitted, now = DecodeConfig().model_dump(mode="json") | self.decode, decode.model_dump(mode="json")
         several_tags = fitted["tag"] if isinstance(fitted["tag"], list) else []
         changes = [
@@ -89,7 +89,8 @@ class Calibration:
         ]
         if changes:
             log.warning(
-                f"confidence was calibrated with {'; '.join(changes)}: it may be wrong; run mtkit calibrate with the "
+                f"confidence was calibrated with {'; '.join(changes)}, so it may be wrong; run mtkit calibrate "
+                f"with the "
                 "same --set"
             )
 
@@ -100,7 +101,7 @@ class Calibration:
 
     @classmethod
     def load(cls, path: Path) -> "Calibration":
-        """Read a calibration. Raises BundleError if the file holds none that this version can read."""
+        """Read a calibration. Raises BundleError if the file does not have one that this version can read."""
         try:
             values = parse_json(path.read_text(encoding="utf-8"))
             version = values.pop("format_version")
@@ -148,7 +149,7 @@ def calibrate_translations(
     decode: DecodeConfig,
     tags: Sequence[str | None] = (),
 ) -> Calibration:
-    """Fit a calibration on translations and their references; leave out those that get no confidence.
+    """Fit a calibration on translations and their references; skip those that get no confidence.
 
     decode: the settings of the search. tags: the translations' tags, if they have several. Raises DataError as
     `calibrate` does.

@@ -1,4 +1,4 @@
-"""Check that decoding gives the same result in every way that must not matter, such as other batches or no cache."""
+"""Check that details that must not matter, such as the batch or the cache, do not change the result of decoding."""
 
 import random
 import time
@@ -26,7 +26,7 @@ _WINDOW = 256  # segments given to the engine at once: few enough that their ord
 
 @dataclass(frozen=True)
 class Variant:
-    """A way to decode that should give what every other one gives."""
+    """A way to decode that should give the same result as all others."""
 
     name: str
     batch_sentences: int = 64
@@ -37,7 +37,7 @@ class Variant:
 
     @property
     def must_agree(self) -> bool:
-        """Whether a difference is a fault: in another precision it is not."""
+        """Whether a difference is a fault; between precisions it is not."""
         return self.precision == "fp32"
 
 
@@ -77,7 +77,7 @@ class Comparison:
 
 
 def variants(checks: Sequence[str], beam_size: int, precisions: Sequence[str] = ()) -> list[Variant]:
-    """Return what to compare with the reference. With beam size 1 there is no n-best variant."""
+    """Return the variants to compare with the reference. With beam size 1 there is no n-best variant."""
     by_check = {
         "batch": [Variant("batches of 7", 7), Variant("batches of 1", 1)],
         "order": [Variant("sorted input", order="sorted"), Variant("shuffled input", order="shuffled")],
@@ -130,7 +130,7 @@ def n_decoded(n_lines: int, beam_sizes: Sequence[int], checks: Sequence[str], pr
 
 
 class _Examination:
-    """The segments of the lines, to be decoded in one variant or another."""
+    """The segments of the lines, which can be decoded in each variant."""
 
     def __init__(self, bundle: Bundle, lines: Sequence[tuple[int, str]], device: str) -> None:
         self._model = bundle.model

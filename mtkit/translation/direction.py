@@ -1,4 +1,4 @@
-"""Notice that a text is not in a model's source language: a wrong model, a wrong direction, or swapped files."""
+"""Detect that a text is not in a model's source language: a wrong model, a wrong direction, or swapped files."""
 
 from collections.abc import Iterable, Sequence
 
@@ -15,7 +15,7 @@ _LOOKED_AT_ONCE = 100  # lines
 
 
 def sides_of(files: BundleFiles) -> Sides | None:
-    """Return the sides of the bundle's training text; None if it does not tell: one tokenizer, and no counts."""
+    """Return the sides of the bundle's training text; None if they are unknown: one tokenizer, and no counts."""
     path = bundle_file(files, FILE)
     if path is None:
         return Sides.from_tokenizers(files.src_tokenizer, files.tgt_tokenizer)
@@ -27,13 +27,13 @@ class DirectionCheck:
     """Watches the lines that a model translates, and warns once if they are not in its source language."""
 
     def __init__(self, files: BundleFiles, sides: Sides | None) -> None:
-        """sides: what `sides_of` returns for the files; it takes milliseconds, so who checks many texts keeps it."""
+        """sides: what `sides_of` returns for the files; it takes milliseconds, so reuse it for many texts."""
         self._files = files
         self._text = None if sides is None else Resemblance(sides)
         self.is_done = sides is None
 
     def add(self, lines: Sequence[str]) -> None:
-        """Look at the next lines, until there are enough of them."""
+        """Examine the next lines until there are enough of them."""
         if self.is_done or self._text is None:
             return
         self._text.add(lines)
@@ -43,7 +43,7 @@ class DirectionCheck:
 
 
 def warn_of_direction(lines: Iterable[str], files: BundleFiles) -> None:
-    """Look at the first lines of a text as `DirectionCheck` does."""
+    """Examine the first lines of a text as `DirectionCheck` does."""
     check = DirectionCheck(files, sides_of(files))
     for window in windows(lines, _LOOKED_AT_ONCE):
         check.add(window)

@@ -17,7 +17,7 @@ from mtkit.translation.translator import Translator
 
 @dataclass(frozen=True)
 class SharedTranslator:
-    """A translator, and who translates with others like it."""
+    """A translator, and the executor that translates with copies of it."""
 
     translator: Translator  # in this process
     members: Sequence[BundleFiles]  # its bundles; the first one's config holds
@@ -25,7 +25,7 @@ class SharedTranslator:
     executor: Executor
 
     def identity(self) -> dict[str, Any]:
-        """Return what translations depend on besides the text, as JSON, for a job to compare."""
+        """Return everything besides the text that translations depend on, as JSON, for a job to compare."""
         decode = self.translator.decode
         return {
             "models": [files.manifest["sha256"] for files in self.members],
@@ -63,7 +63,7 @@ def shared_device(device: str, executor: Executor) -> str:
 
 @dataclass(frozen=True)
 class _Load:
-    """Makes a translator in another process; logs nothing, for this process has said it."""
+    """Makes a translator in another process; logs nothing, because this process has already logged it."""
 
     folders: Sequence[Path]
     decode: DecodeConfig

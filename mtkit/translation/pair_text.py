@@ -1,4 +1,4 @@
-"""Pairs as the lines that a job reads: one of JSON each, so that a job that knows lines only can work on pairs."""
+"""Write each pair as a line of JSON, so that a job that reads lines can process pairs."""
 
 import json
 from collections.abc import Iterator, Sequence

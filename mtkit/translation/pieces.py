@@ -1,6 +1,6 @@
-"""Cut texts into pieces that the model can translate at once: text in, pieces with their token ids out.
+"""Split texts into pieces that the model can translate at once, with their token ids.
 
-Each text goes through the tokenizers once. Of a text that is too long, its parts do, too, as far as they are tried.
+The tokenizers encode each text once. If a text is too long, they also encode each part that is tried.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from mtkit.translation.segments import split_long
 
 @dataclass(frozen=True)
 class Piece:
-    """A text, and the tokens by which the model reads it."""
+    """A text with the tokens that the model reads."""
 
     text: str  # one line, without white space around it
     ids: tuple[Sequence[int], ...]  # without EOS; by each source tokenizer, of which an ensemble may have several
@@ -28,15 +28,15 @@ class Piece:
 
     @property
     def n_tokens(self) -> int:
-        """The number of tokens, by the tokenizer that needs the most."""
+        """The number of tokens from the tokenizer that needs the most."""
         return max(map(len, self.ids))
 
 
 class Cutter:
-    """Encodes texts, and cuts those that are too long."""
+    """Encodes texts, and splits those that are too long."""
 
     def __init__(self, tokenizers: Sequence[Tokenizer]) -> None:
-        """tokenizers: the source tokenizers of all models; the first one's placeholders hold."""
+        """tokenizers: the source tokenizers of all models; the first one's placeholders apply."""
         self.tokenizers = tokenizers
         self.placeholders = tokenizers[0].placeholders
 
@@ -75,7 +75,7 @@ class Cutter:
         return parts
 
     def excess_placeholders(self, piece: Piece) -> int:
-        """Return how many placeholders a piece has, if they are more than there are tokens for them; else 0."""
+        """Return the number of placeholders in a piece if it exceeds the number of tokens for them, else 0."""
         if self.placeholders is None or len(piece.replaced.values) < len(TOKENS):
             return 0
         n_placeholders = len(self.placeholders.values(piece.text))

@@ -1,4 +1,4 @@
-"""Check translations for faults before they are returned, and do about them what `decode.on_suspect` says.
+"""Check translations for faults before returning them, and handle faults as `decode.on_suspect` requires.
 
 "retry" searches a faulty line again: first with a wider beam, from which it takes the best candidate with fewer faults,
 then, if the translation is empty, loops or has an unlikely length, with rules against that, and in shorter segments. A
@@ -6,7 +6,7 @@ new translation replaces the old one only if it is less faulty. All of this depe
 batch or on n_best.
 
 The segments of a long line are checked and searched again one by one. Then the joined line is checked for its length:
-each segment may lose a little too little to be noticed.
+each segment may lose too little to be noticed.
 """
 
 from collections import Counter
@@ -54,7 +54,7 @@ _VERBS: dict[FaultKind, tuple[str, str]] = {  # singular, plural
 
 @dataclass
 class Tally:
-    """Counts over the lines that a review has seen."""
+    """The counts over the lines that a review has checked."""
 
     n_lines: int = 0
     n_before: int = 0  # lines of the text before the first of these, reviewed elsewhere
@@ -138,7 +138,7 @@ class Review:
         tgt_lang: str | None = None,
         rules_in_beam: bool = True,
     ) -> None:
-        """decode: the settings of the first search; its on_suspect says what to do about faults.
+        """decode: the settings of the first search; its on_suspect chooses how to handle faults.
 
         tgt_lang: language of the translations, such as "fr". rules_in_beam: False for an engine that supports min_len
         and no_repeat_ngram in greedy search only.
@@ -184,7 +184,7 @@ class Review:
         return reviewed
 
     def _shorten(self, pieces: Sequence[Piece], translations: list[Translation], indices: Sequence[int]) -> None:
-        """Search one line's segments again in shorter ones; replace, in place, those whose length gets likelier."""
+        """Search one line's segments again in shorter parts; replace, in place, those whose length becomes likelier."""
         for limit in _SHORT_SEGMENTS:
             long = [index for index in indices if n_letters(translations[index].src) > _LETTERS_A_TOKEN * limit]
             settings = self.decode.model_copy(update={"max_src_tokens": limit, "mbr_samples": 0})
@@ -204,7 +204,7 @@ class Review:
         return find_faults(text, candidate.text, finished=candidate.finished, tgt_lang=self._tgt_lang)
 
     def _retry(self, pieces: Sequence[Piece], translations: list[Translation]) -> None:
-        """Search faulty lines again, and replace in place those for which that is better."""
+        """Search faulty lines again, and replace in place those that improve."""
         plans = [retry_settings(self.decode, line.src, line.faults, self._rules_in_beam) for line in translations]
         while any(plans):
             groups: dict[DecodeConfig, list[int]] = {}
@@ -237,7 +237,7 @@ class Review:
 def retry_settings(
     decode: DecodeConfig, src: str, faults: Sequence[Fault], rules_in_beam: bool = True
 ) -> list[DecodeConfig]:
-    """Return the settings with which to search such a line again, one after the other while faults are left.
+    """Return the settings for further searches of such a line, to be tried in order while faults remain.
 
     The first considers more candidates; the second, where there is one, has rules against these faults; the others
     split the text into shorter segments.
@@ -273,7 +273,7 @@ def _join(segments: Sequence[Translation]) -> Translation:
 
 
 def _joined_length(line: Translation) -> list[Fault]:
-    """Return the fault of a joined line whose length is unlikely, though no single segment's need be."""
+    """Return the fault of a joined line whose length is unlikely, even if the length of each segment is likely."""
     n_src, n_text = n_letters(line.src), n_letters(line.text)
     if is_likely_length(n_src, n_text):
         return []

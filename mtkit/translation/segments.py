@@ -1,4 +1,4 @@
-"""Split a text that is too long for the model into segments, at sentence ends if possible; drop nothing."""
+"""Split a text that is too long for the model into segments, at sentence ends if possible, without losing any text."""
 
 import re
 from collections.abc import Callable

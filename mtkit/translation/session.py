@@ -1,4 +1,4 @@
-"""Translate one text window by window: lines in, reviewed translations out, and a report of what was noticed."""
+"""Translate one text window by window into reviewed translations, and report length limits, faults and terms."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,7 +25,7 @@ class LineSearcher(PieceSearcher, Protocol):
     def pieces(
         self, lines: Sequence[str], decode: DecodeConfig | None = None, first_line: int | None = None
     ) -> list[list[Piece]]:
-        """Cut each line into pieces that the model can translate at once."""
+        """Split each line into pieces that the model can translate at once."""
         ...
 
     def replaced(self, text: str) -> Replaced:
@@ -34,7 +34,7 @@ class LineSearcher(PieceSearcher, Protocol):
 
 
 class Session:
-    """Translates and reviews one text window by window, and counts what it notices."""
+    """Translates and reviews one text window by window, and counts faults, length limits and terms."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Session:
     def translate_cut(
         self, lines: Sequence[str], pieces: Sequence[Sequence[Piece]], first_line: int
     ) -> list[Translation]:
-        """Translate the next lines, which have been cut into these pieces."""
+        """Translate the next lines, given their pieces."""
         if self._direction is not None:
             self._direction.add(lines)
         self.review.tally.n_before = first_line - 1 - self.n_lines
@@ -89,13 +89,13 @@ class Session:
         return translations
 
     def _with_prefix(self, pieces: Sequence[Piece]) -> list[Piece]:
-        """Return a line's pieces, of which the first begins its translation with the prefix."""
+        """Return a line's pieces, with the prefix set on the first one."""
         first, *others = pieces
         [ids] = self._searcher.tgt_tokenizer.encode_translations([self._prefix], [first.text])
         return [replace(first, prefix=tuple(ids)), *others]
 
     def note(self) -> dict[str, Any]:
-        """Return what was noticed so far as JSON, for `absorb`."""
+        """Return the counts so far as JSON, for `absorb`."""
         return {
             "lines": self.n_lines,
             "unfinished": self.n_unfinished,
@@ -105,7 +105,7 @@ class Session:
         }
 
     def absorb(self, note: Mapping[str, Any]) -> None:
-        """Add what another session of the same settings noticed in the lines that come next."""
+        """Add the counts of another session with the same settings over the following lines."""
         self.n_lines += note["lines"]
         self.n_unfinished += note["unfinished"]
         self._add_moved(*note["moved"])
@@ -118,7 +118,7 @@ class Session:
         self.lines_moved = [*self.lines_moved, *lines][:_MOST_LISTED]
 
     def report(self) -> None:
-        """Log what was noticed, if anything was."""
+        """Log the counts, if any is above 0."""
         warn_unfinished(self.n_unfinished, self.n_lines)
         _warn_moved(self.n_moved, self.lines_moved, self.n_lines)
         self.review.warn()
@@ -128,7 +128,7 @@ class Session:
 
 
 def warn_unfinished(n_unfinished: int, n_lines: int) -> None:
-    """Warn of translations that the length limit ended, if there are any."""
+    """Warn about translations that the length limit ended, if there are any."""
     if n_unfinished:
         log.warning(
             f"{n_unfinished} of {counted(n_lines, 'translation')} hit the length limit (decode.max_len_factor, "
@@ -137,10 +137,10 @@ def warn_unfinished(n_unfinished: int, n_lines: int) -> None:
 
 
 def _warn_moved(n_moved: int, lines: Sequence[int], n_lines: int) -> None:
-    """Warn of translations in which a placeholder is not where the model put it, if there are any; lines: the first."""
+    """Warn about translations in which mtkit moved or removed a placeholder, if there are any; lines: the first."""
     if n_moved:
         listed = ", ".join(map(str, lines)) + (", ..." if n_moved > len(lines) else "")
         log.warning(
-            f"{n_moved:,} of {counted(n_lines, 'translation')} had a placeholder too few or too many: what was "
-            f"missing is at the end (line{'s' if n_moved > 1 else ''} {listed})"
+            f"{n_moved:,} of {counted(n_lines, 'translation')} lost or repeated a placeholder; mtkit put missing "
+            f"ones at the end (line{'s' if n_moved > 1 else ''} {listed})"
         )

@@ -1,4 +1,4 @@
-"""Translate one text and emit its translation piece by piece during the search; nothing emitted is taken back."""
+"""Translate one text and emit its translation piece by piece during the search, without ever revising a piece."""
 
 import itertools
 from collections.abc import Callable, Sequence

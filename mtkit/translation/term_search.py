@@ -1,8 +1,8 @@
-"""Decode segments whose translations must contain some phrases, where that does no harm to the sentence.
+"""Decode segments whose translations must contain some phrases, unless a phrase would spoil the sentence.
 
 A segment is first decoded without its constraints: often that translation meets them. If not, it is decoded with them,
-and judged beside the plain translation. A phrase that the search could only append, or put into a sentence that it
-wrecked, is not worth it: then the phrase is left out. Forbidden phrases stay forbidden.
+and compared with the plain translation. A phrase that the search could only append, or put into a sentence that it
+wrecked, is left out. Forbidden phrases stay forbidden.
 
 The work for one segment has a limit, in hypotheses and not in time, so that results do not depend on the machine. The
 reports of terminology count each phrase that is left out.
@@ -39,7 +39,7 @@ class _Task:
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing is left to improve."""
+        """Whether the best translation meets all requirements."""
         return self.met is not None and all(self.met)
 
     def improves(self, met: tuple[bool, ...] | None) -> bool:
@@ -100,7 +100,7 @@ class TermSearch:
     def _improve(
         self, tasks: Sequence[_Task], decode: DecodeConfig, required: Sequence[Requirement] | None = None
     ) -> None:
-        """Search with these requirements, by default all; keep the harmless translation that meets most, if it is one.
+        """Search with these requirements, by default all; keep the harmless translation that meets the most, if any.
 
         A task whose phrases do not fit into the segment's length limit, EOS counted, or whose work is used up, stays as
         it is.
@@ -122,7 +122,7 @@ class TermSearch:
                     break
 
     def _improve_by_parts(self, task: _Task) -> None:
-        """Add the phrases that the best translation lacks, one after the other, where they do no harm."""
+        """Add the phrases that the best translation lacks, one after the other, unless they spoil the sentence."""
         required = task.constraints.required
         if task.met is None:  # it has a forbidden phrase
             self._improve([task], self.decode, ())
@@ -139,7 +139,7 @@ class TermSearch:
         return self._lost(task, hypothesis) <= most_lost and not self._new_faults(task, hypothesis)
 
     def _lost(self, task: _Task, hypothesis: Hypothesis) -> float:
-        """Return how much less likely the sentence is around the phrases than the plain one, in nats."""
+        """Return how much less likely than the plain translation the words around the phrases are, in nats."""
         rest = hypothesis.log_prob if hypothesis.rest_log_prob is None else hypothesis.rest_log_prob
         return task.plain[0].log_prob - rest
 

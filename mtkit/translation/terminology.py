@@ -119,11 +119,11 @@ class Terminology:
         return Constraints(self._spelling, required, forbidden)
 
     def occurrences(self, src: str) -> dict[Term, int]:
-        """Return how often each term applies to a sentence; EVERYWHERE applies once, except to a blank sentence."""
+        """Count how often each term applies to a sentence; EVERYWHERE applies once, except to a blank sentence."""
         return {term: len(spans) for term, spans in self._places(src).items()}
 
     def _places(self, src: str) -> dict[Term, list[tuple[int, int]]]:
-        """Return from where to where, in characters of the tidy sentence, each term occurs; (0, 0) for EVERYWHERE."""
+        """Return the spans of each term, in characters of the tidy sentence; (0, 0) for EVERYWHERE."""
         words = chunks(_tidy(src))
         places: dict[Term, list[tuple[int, int]]] = {}
         for term in self._everywhere if words else []:
@@ -139,7 +139,7 @@ class Terminology:
         return places
 
     def _longest_at(self, words: list[str], lower: list[str], start: int) -> tuple[int, Term | None]:
-        """Return how many words to advance, and the term that they match, if any."""
+        """Return the number of words to advance, and the term that they match, if any."""
         for parts, term in self._by_start.get(lower[start], []):
             end = start + len(parts)
             if any_case(term.source):
@@ -152,7 +152,7 @@ class Terminology:
 
 
 class _SrcPositions:
-    """Which tokens of a sentence lie within a span of its characters."""
+    """The mapping from a sentence's character spans to its tokens."""
 
     def __init__(self, src: str, tokenizer: Tokenizer) -> None:
         self._src, self._tokenizer = src, tokenizer
@@ -225,17 +225,17 @@ class TermReport:
 
     @property
     def n_required(self) -> int:
-        """How many targets were required."""
+        """The number of required targets."""
         return sum(counts.required for counts in self.counts.values())
 
     @property
     def n_met(self) -> int:
-        """How many of them appeared."""
+        """The number of required targets that appeared."""
         return sum(counts.met for counts in self.counts.values())
 
     @property
     def n_forbidden(self) -> int:
-        """How many forbidden phrases appeared."""
+        """The number of forbidden phrases that appeared."""
         return sum(counts.forbidden for counts in self.counts.values())
 
     def lines(self) -> list[str]:
@@ -322,7 +322,7 @@ class _Reader:
         if doubled := [name for name in COLUMNS if columns.count(name) > 1]:
             raise self._error(line_number, f"column {doubled[0]!r} appears twice; {known}")
         if columns == ["source"]:
-            raise self._error(line_number, f"neither target nor forbidden, so the file requires nothing; {known}")
+            raise self._error(line_number, f"there is neither a target nor a forbidden column; {known}")
         return columns
 
     def _cells(self, line_number: int, line: str, columns: list[str]) -> Mapping[str, str]:

@@ -1,6 +1,6 @@
-"""Translate lines: text in, translations out, in the same order and number.
+"""Translate lines into as many translations, in the same order.
 
-Importing this loads no torch: the CTranslate2 engine works without it.
+Importing this module does not load torch, because the CTranslate2 engine works without it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -206,7 +206,7 @@ class Translator:
 
     @cached_property
     def sides(self) -> Sides | None:
-        """The sides of the training text, by which a session notices text in a wrong language; None if unknown."""
+        """The sides of the training text, by which a session detects text in a wrong language; None if unknown."""
         return None if self.files is None else sides_of(self.files)
 
     def search(
@@ -229,7 +229,7 @@ class Translator:
     def search_pieces(
         self, pieces: Sequence[Piece], *, decode: DecodeConfig | None = None, n_best: int = 1
     ) -> list[list[Candidate]]:
-        """Return the n best candidates of each piece; one that is too long for these settings is cut further."""
+        """Return the n best candidates of each piece; one that is too long for these settings is split further."""
         decode = decode or self.decode
         n_draws, limit = decode.mbr_samples, self.max_src_tokens(decode)
         parts = [self._segments(self.cutter.cut(piece, limit), decode) for piece in pieces]
@@ -257,7 +257,7 @@ class Translator:
     def pieces(
         self, lines: Sequence[str], decode: DecodeConfig | None = None, first_line: int | None = None
     ) -> list[list[Piece]]:
-        """Cut each line into the pieces to translate, at least one: a blank line is a single blank piece.
+        """Split each line into at least one piece to translate: a blank line is a single blank piece.
 
         first_line: line number of the first line, for warnings about long lines; None: do not warn.
         Raises DataError, which names the line, for a line that is not text.
@@ -338,10 +338,10 @@ class Translator:
 def n_best_problem(n_best: int, decode: DecodeConfig) -> str:
     """Return why these settings cannot give n_best translations of a line; "" if they can."""
     if decode.mbr_samples and n_best > decode.mbr_samples:
-        return f"{n_best} translations a line are more than decode.mbr_samples={decode.mbr_samples} draws; draw more"
+        return f"{n_best} translations per line are more than decode.mbr_samples={decode.mbr_samples} draws; draw more"
     if decode.sampling or decode.mbr_samples or n_best <= decode.beam_size:
         return ""
-    return f"{n_best} translations a line are more than decode.beam_size={decode.beam_size} finds; widen the beam"
+    return f"{n_best} translations per line are more than decode.beam_size={decode.beam_size} finds; widen the beam"
 
 
 def _warn_of_missing_tag(files: BundleFiles) -> None:

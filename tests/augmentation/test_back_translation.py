@@ -151,7 +151,8 @@ def test_the_summary_includes_what_an_earlier_process_did(run, engine, caplog):
     assert run(*args).exit_code == 130
     engine.stop_at = "nothing"
     result = run(*args)
-    assert "ft.tsv: 20 pairs from 20 of 40 lines (left out: 20 blank)" in result.stderr
+    assert "ft.tsv: 20 pairs from 20 of 40 lines" in result.stderr
+    assert "left out: 20 blank" in result.stderr
 
 
 WORDS = st.lists(st.integers(0, 10**6).map(str), max_size=40, unique=True)
@@ -217,16 +218,16 @@ def test_noise_drops_a_tenth_and_depends_on_the_text():
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("-i", "mono.txt"), "give either --output, or both --out-src and --out-tgt"),
-        (("-i", "mono.txt", "--out-src", "a"), "give either --output, or both --out-src and --out-tgt"),
+        (("-i", "mono.txt"), "both --out-src and --out-tgt"),
+        (("-i", "mono.txt", "--out-src", "a"), "both --out-src and --out-tgt"),
         (("-i", "none.txt", "-o", "a"), "--input none.txt: no such file"),
         (("-i", "mono.txt", "-o", "mono.txt"), "different files: mono.txt, "),
         (("-i", "mono.txt", "-o", "a", "--rejected", "a"), "different files: mono.txt, "),
         (("-i", "mono.txt", "-o", "."), "--output .: this is a folder"),
-        (("-i", "mono.txt", "-o", "a", "--tag", "bt"), "--tag bt: must be a name without spaces in angle brackets"),
+        (("-i", "mono.txt", "-o", "a", "--tag", "bt"), "--tag bt: must be a name"),
         (
             ("-i", "mono.txt", "-o", "a", "--n-best", "9"),
-            "9 translations a line are more than decode.beam_size=3 finds",
+            "decode.beam_size=3",
         ),
     ],
 )

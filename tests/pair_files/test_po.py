@@ -123,9 +123,9 @@ def test_the_last_plural_form_translates_the_plural(tmp_path, n_forms, last):
     [
         ('msgid "a"\nmsgstr "b"\nnonsense\n', "line 3: not a line of a PO file"),
         ('msgid "a\nmsgstr "b"\n', "line 1: not a line of a PO file"),
-        ('msgid "a"\nmsgid "b"\n', "line 2: msgid comes a second time"),
+        ('msgid "a"\nmsgid "b"\n', "line 2: msgid occurs twice"),
         ('"text"\n', "line 1: text before the first msgid"),
-        (PO[: PO.index("msgstr[0]")], "ends too early, inside a message"),
+        (PO[: PO.index("msgstr[0]")], "ends inside a message"),
         ('msgid "a"\nmsgstr "b "c" d"\n', "line 2: not a line of a PO file"),
         ('msgid "a"\nmsgid_plural "b"\nmsgstr[1] ""\n', r"line 3: msgstr\[1\] where msgstr\[0\]"),
     ],

@@ -42,7 +42,9 @@ def test_pairs_have_the_number_of_their_unit_and_units_without_a_language_are_co
     ]
     assert tally.n_units == 4
     assert dict(tally.left_out) == {"without de": 1, "with empty de": 1}
-    assert str(tally) == "2 pairs of 4 units; left out: 1 without de, 1 with empty de"
+    summary = str(tally)
+    assert summary.startswith("2 pairs of 4 units")
+    assert summary.endswith("left out: 1 without de, 1 with empty de")
 
 
 @pytest.mark.parametrize(

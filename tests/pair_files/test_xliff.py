@@ -128,7 +128,7 @@ def test_a_file_that_names_no_target_language_is_read_as_the_one_asked_for(tmp_p
 def test_a_truncated_file_is_told(tmp_path):
     path = tmp_path / "a.xlf"
     path.write_text(TWELVE[:900])
-    with pytest.raises(DataError, match=r"a\.xlf: line \d+, column \d+: the file ends too early, after 5 units"):
+    with pytest.raises(DataError, match=r"a\.xlf: line \d+, column \d+: .* after 5 units"):
         list(read_one_file(path, ("en", "de")))
 
 

@@ -181,5 +181,5 @@ def test_the_target_has_the_tokens_of_its_source(tokenizer):
 
 def test_a_tokenizer_without_reserved_tokens_is_refused(make_lines, tmp_path):
     plain = train_tokenizer(make_lines("tgt", 200), TokenizerConfig(vocab_size=300), tmp_path / "any.spm")
-    with pytest.raises(DataError, match=r"any\.spm: it has no tokens <ph1> to <ph9>, which data\.placeholders needs"):
+    with pytest.raises(DataError, match=r"any\.spm: .*<ph1> to <ph9>.* data\.placeholders"):
         plain.with_placeholders(PATTERNS)

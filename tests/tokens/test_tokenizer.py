@@ -192,7 +192,7 @@ def test_a_model_with_other_special_ids_is_refused(make_lines, tmp_path):
         hard_vocab_limit=False,
         minloglevel=2,
     )  # SentencePiece's defaults: no pad, unk 0, bos 1, eos 2
-    with pytest.raises(DataError, match=r"foreign\.model: its pad, unk, bos and eos ids are \(-1, 0, 1, 2\)"):
+    with pytest.raises(DataError, match=r"foreign\.model: .* ids are \(-1, 0, 1, 2\)"):
         Tokenizer.load(tmp_path / "foreign.model")
 
 

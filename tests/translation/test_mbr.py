@@ -137,7 +137,7 @@ def test_a_utility_of_the_user_chooses_and_gets_every_draw_with_its_source(share
 
 @pytest.mark.parametrize("values", [[1.0], [1.0, float("nan")], [1.0, 2.0, 3.0]])
 def test_a_utility_returns_one_finite_number_for_each_draw(values):
-    with pytest.raises(ValueError, match="utility of 'a': 2 draws need as many finite numbers"):
+    with pytest.raises(ValueError, match=r"'a': 2 draws .* finite numbers"):
         rank(draws(["x", "y"]), "a", lambda src, texts: values)
 
 

@@ -1,4 +1,4 @@
-"""The marks of access keys in labels of programs, such as &File and _File: taken out of a text, put into another."""
+"""Remove the marks of access keys from labels of programs, such as &File and _File, and add them to translations."""
 
 import re
 from collections.abc import Sequence
@@ -15,10 +15,10 @@ _END = re.compile(r"[\s.:…。:]*\Z")
 
 
 def without_key(text: str, marks: str = "&_") -> tuple[str, str]:
-    """Return a label without the mark of its access key, and this with its letter, such as "&F"; "" if it has none.
+    """Return a label without the mark of its access key, and mark and letter, such as "&F"; "" if there is none.
 
-    A mark stands once, before the letter of a word: not as in AT&T, file_name, %{file_name} or &amp;.
-    marks: what is one.
+    A mark occurs once, before a letter of a word: not as in AT&T, file_name, %{file_name} or &amp;.
+    marks: the characters that are marks.
     """
     if len(text) > _MOST_CHARACTERS or len(text.split()) > _MOST_WORDS:
         return text, ""
@@ -49,7 +49,7 @@ def with_key(text: str, key: str, taken: Sequence[tuple[int, int]] = ()) -> str:
     """Return a label with an access key: the letter of the source if the label has it, or else its first letter.
 
     key: mark and letter; a label in a script that no key writes gets them in brackets behind it.
-    taken: parts of the text where no mark may stand, such as tags. A text that has the mark already stays as it is.
+    taken: parts of the text that must not get a mark, such as tags. A text that already has the mark is unchanged.
     """
     mark, letter = key[0], key[1]
     if mark in text:

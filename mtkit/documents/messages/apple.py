@@ -35,7 +35,7 @@ class _Style:
     newline: str | None  # a line break as it is; None: as \\n
 
     def write(self, text: str) -> str:
-        """Return text as it stands between quotes."""
+        """Escape text to be written between quotes."""
         written = self.escaped.sub(lambda found: _escape(found[0]), text)
         return written if self.newline is None else written.replace("\\n", self.newline)
 
@@ -48,7 +48,7 @@ def _escape(character: str) -> str:
 
 
 def scan(text: str) -> Scan:
-    """Return the values, and all that stands between them. Raises DataError if a text is not such a list."""
+    """Return the values and everything between them. Raises DataError if a text is not such a list."""
     beyond = "\x7f-\U0010ffff" if text.isascii() and re.search(r"\\[uU][0-9a-fA-F]{4}", text) else ""
     escaped = re.compile(f'["\\\\\\x00-\\x1f{beyond}]')
     values: list[Value] = []

@@ -1,4 +1,4 @@
-"""CSV and TSV: the cells of some columns are text; their names in the first row and all other cells stay."""
+"""CSV and TSV: mtkit translates the cells of some columns, and keeps the header and all other cells."""
 
 import io
 import re
@@ -78,7 +78,7 @@ class _Table:
 
     @property
     def remark(self) -> str:
-        """What was taken as text."""
+        """The note on the columns that mtkit translates."""
         named = ", ".join(f"{index + 1} {self._name(index)}".strip() for index in self.columns)
         of = f"of {max(map(len, self._sample))}"
         first = "the first row has their names" if self._has_names else "the first row is text, too, not names"
@@ -100,11 +100,11 @@ class _Table:
             return [0]
         if not found and some:
             there_are = _column_names(self._header)
-            raise DataError(f"no column looks like text; choose those that are with --columns; there are {there_are}")
+            raise DataError(f"no column looks like text; choose columns with --columns; there are {there_are}")
         return found
 
     def _columns_of(self, name: str) -> list[int]:
-        """Return the columns that a name or number means."""
+        """Return the columns with a name or number."""
         names = [text.strip() for text in self._header]
         for fold in (str, str.casefold):
             found = [index for index, of_column in enumerate(names) if fold(of_column) == fold(name.strip())]
@@ -153,7 +153,7 @@ class _Table:
         return put
 
     def _refuse(self, message: Message, written: str) -> str:
-        """Return why a translation cannot be in its cell."""
+        """Return the reason why a cell cannot contain a translation."""
         was, translation = message.translation(message.inline.source), message.translation(written)
         if translation[:1] in _FORMULA and translation[:1] != was[:1]:
             return f"its translation begins with {translation[:1]!r}, which a spreadsheet would take for a formula"
@@ -162,7 +162,7 @@ class _Table:
         return ""
 
     def _written(self, text: str, was: _Cell) -> str:
-        """Return a text as a cell: in quotes if that was so or if it needs them."""
+        """Return a text as a cell, in quotes if the original had them or if it needs them."""
         needs_quotes = self._dialect.has_quotes and (text.startswith('"') or self._has_mark(text))
         return '"{}"'.format(text.replace('"', '""')) if was.is_quoted or needs_quotes else text
 
@@ -170,7 +170,7 @@ class _Table:
         return any(mark in text for mark in (self._dialect.delimiter, "\n", "\r"))
 
     def structure(self, found: Sequence[Row]) -> object:
-        """Return what no translation may change: the cells of other columns, and the number of all."""
+        """Return the parts that no translation may change: the cells of other columns, and the number of all."""
         texts, columns = [row.texts for row in found], frozenset(self.columns)
         return texts[: self._has_names], [_without(row, columns) for row in texts[self._has_names :]]
 

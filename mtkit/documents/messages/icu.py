@@ -1,4 +1,4 @@
-"""ICU MessageFormat: where the arguments of a message stand, and the messages of their branches.
+"""Parse ICU MessageFormat: the places of the arguments in a message, and the messages of their branches.
 
 https://unicode-org.github.io/icu/userguide/format_parse/messages/ describes the syntax; `choice` is that of Java.
 """
@@ -51,7 +51,7 @@ class Message:
 
     @cached_property
     def outline(self) -> object:
-        """What a translation must keep: the arguments, whatever their order, and their branches, in order."""
+        """The parts that a translation must keep: the arguments, in any order, and their branches, in order."""
         of_arguments = [
             (each.name, tuple((branch.selector, branch.message.outline) for branch in each.branches))
             for each in self.arguments
@@ -67,7 +67,7 @@ def has_branches(text: str) -> bool:
 def parse(text: str, quotes: re.Pattern[str] = QUOTES_BEFORE_SYNTAX) -> Message | None:
     """Return the arguments of a message, or None if its syntax is damaged or nested too deeply.
 
-    quotes: what an apostrophe quotes.
+    quotes: the meaning of an apostrophe.
     """
     try:
         return _Parser(text, quotes).message(0, 0, is_plural=False, closing="")

@@ -22,20 +22,20 @@ _LONGEST_PATH = 200  # characters
 
 
 def read(raw: bytes, options: Options) -> Document:
-    """Read a file of JSON, also one with comments."""
+    """Read a JSON file, which may have comments."""
     return strings_document(raw, scan)
 
 
 @dataclass(frozen=True)
 class _Escapes:
-    """How a file writes the characters of strings."""
+    """The way in which a file writes the characters of strings."""
 
     escaped: re.Pattern[str]
     slash: str
 
     @classmethod
     def of(cls, text: str) -> "_Escapes":
-        """Return those of a file. If it is ASCII and has escapes beyond, all characters beyond ASCII are escapes."""
+        """Detect the escapes of a file. If it is ASCII with escapes for other characters, escape them all."""
         found = {chr(int(match[1], 16)) for match in _UNICODE.finditer(text)}
         named = "".join(re.escape(character) for character in sorted(found) if " " < character < "\x7f")
         beyond = "\x7f-\U0010ffff" if text.isascii() and any(character > "\x7f" for character in found) else ""
@@ -43,7 +43,7 @@ class _Escapes:
         return cls(re.compile(f'[\\x00-\\x1f"\\\\{named}{beyond}]'), slash)
 
     def write(self, text: str) -> str:
-        """Return text as it stands between quotes."""
+        """Escape text to be written between quotes."""
         return self.escaped.sub(lambda found: escape(found[0]), text).replace("/", self.slash)
 
 
@@ -67,7 +67,7 @@ class _Number(str):
 
 
 def scan(text: str) -> Scan:
-    """Return the strings of a JSON text, and its other values as Python reads them. Raises DataError if it is none."""
+    """Return the strings and the other values of a JSON text. Raises DataError if it is not JSON."""
     plain, parsed = _parsed(text)
     outline: list[object] = []
     found = list(_strings(parsed, outline))
@@ -82,7 +82,7 @@ def scan(text: str) -> Scan:
 
 
 def _parsed(text: str) -> tuple[str, object]:
-    """Return the text with spaces in the place of comments, and what it holds."""
+    """Return the text with spaces in place of comments, and its parsed contents."""
     try:
         return text, _loaded(text)
     except json.JSONDecodeError as error:
@@ -105,7 +105,7 @@ def _loaded(text: str) -> object:
 
 
 def _without_comments(text: str) -> str:
-    """Return the text with spaces in the place of comments, and of commas after the last of a list or object."""
+    """Replace comments by spaces, and also commas after the last item of a list or object."""
 
     def blanked(match: re.Match[str]) -> str:
         return match[0] if match["comment"] is None else _NOT_LINE_END.sub(" ", match[0])
@@ -121,12 +121,12 @@ def _error(text: str, error: json.JSONDecodeError) -> DataError:
     what = error.msg[:1].lower() + error.msg[1:]
     shown = f", before {line!r}" if line else ", at the end of the line"
     return DataError(
-        f"line {error.lineno}: is not JSON: {what}{shown}; correct it there, or name its format by --format"
+        f"line {error.lineno}: is not JSON: {what}{shown}; correct it there, or choose its format with --format"
     )
 
 
 def _places(plain: str) -> Iterator[tuple[int, int]]:
-    """Yield where the strings stand that are values."""
+    """Yield the places of the strings that are values."""
     return (match.span("string") for match in _TOKEN.finditer(plain) if match["is_key"] is None)
 
 

@@ -1,4 +1,4 @@
-"""The messages of a program, such as "%s: <b>cannot</b> open": text with codes in, the translation as a message out."""
+"""The messages of a program, such as "%s: <b>cannot</b> open": read them as text with codes, and write translations."""
 
 import html
 import re
@@ -27,7 +27,7 @@ _BLOCKS = re.compile(  # of HTML, which end a sentence
 
 @dataclass(frozen=True)
 class Message:
-    """A message and what its translation begins and ends with, as it does itself."""
+    """A message, with the beginning and end that its translation must share."""
 
     inline: Inline
     write: Callable[[str], str]
@@ -115,5 +115,5 @@ def breaks(text: str, first: int, last: int) -> Iterator[Piece]:
 
 def refuse_branches(text: str) -> Callable[[str], str]:
     """Return a function that says why no translation of a text can be used; "" unless it has branches of ICU."""
-    why = "it has branches (plural, select), which a person must translate" if icu.has_branches(text) else ""
+    why = "it has branches (plural, select); translate it by hand" if icu.has_branches(text) else ""
     return lambda _translation: why

@@ -1,4 +1,4 @@
-"""PO and POT files of GNU gettext: messages without a translation, or with a draft of one, get theirs.
+"""PO and POT files of GNU gettext: mtkit translates messages without a translation, or with a draft of one.
 
 Good translations, obsolete messages, comments and the header stay. A translation that a person should look at is
 marked as fuzzy, which programs do not show until a translator removes the mark.
@@ -28,7 +28,7 @@ _CREDITS = frozenset(["translator-credits", "translator_credits", "Your names", 
 
 
 def read(raw: bytes, options: Options) -> Document:
-    """Read a PO file. Its encoding is the one that its header names, or UTF-8."""
+    """Read a PO file in the encoding that its header names, or in UTF-8."""
     encoding = charset_of(raw)
     parse = partial(_Po, encoding=encoding or "utf-8")
     part = parsed_part(raw, parse, _Po.reading, _Po.structure, declared=lambda _: encoding, is_markup=False)
@@ -38,7 +38,7 @@ def read(raw: bytes, options: Options) -> Document:
 def _remarks(header: Mapping[str, str], options: Options) -> Iterator[str]:
     if not header.get("language"):
         language = f" (Language: {options.tgt_lang})" if options.tgt_lang else ""
-        yield f"its header names no language, and stays as it is; complete it{language}, such as by msginit"
+        yield f"its header has no language, and mtkit does not change it; complete it{language}, such as by msginit"
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class _Po:
         return Reading(self._text, self._segments, also=self._also)
 
     def structure(self) -> object:
-        """Return what no translation may change: all but translations, marks and previous messages.
+        """Return the parts that no translation may change: all but translations, marks and previous messages.
 
         Also how many translations lack the line breaks at the ends or the placeholders of their message.
         """
@@ -108,7 +108,7 @@ class _Po:
         return lambda filled: self._edits(forms, message.translation(filled.text))
 
     def _refuse(self, message: Message, entry: Entry, source: str) -> Callable[[str], str]:
-        """Return a function that says why a translation cannot be used; "" if it can."""
+        """Return a function that gives the reason why a translation cannot be used; "" if it can."""
         if not _is_format(entry.flags):
             return refuse_branches(source)
         placeholders, refuse = _placeholders(source), refuse_branches(source)
@@ -160,7 +160,7 @@ def _marked(entry: Entry, newline: str) -> list[Edit]:
 
 
 def _unmarked(entry: Entry, text: str) -> list[Edit]:
-    """Return the edits that take the mark away."""
+    """Return the edits that remove the mark."""
     edits = []
     for comment in entry.comments:
         if FUZZY in comment.flags:
@@ -171,7 +171,7 @@ def _unmarked(entry: Entry, text: str) -> list[Edit]:
 
 
 def _without_previous(entry: Entry) -> list[Edit]:
-    """Return the edits that remove the message that its old translation was of."""
+    """Return the edits that remove the previous message, which the old translation belonged to."""
     return [Edit(comment.start, comment.end, "") for comment in entry.comments if comment.text.startswith("#|")]
 
 
@@ -210,7 +210,7 @@ def _placeholders(text: str) -> Counter[str]:
 
 
 def is_wrapped(text: str) -> bool:
-    """Return whether long strings of a file go over several lines: none has room for a break."""
+    """Return whether a file wraps long strings: it has no long line that could be broken."""
     return not any(
         len(line) > _UNWRAPPED and not line.startswith("#") and " " in line.partition('"')[2][: _UNWRAPPED // 2]
         for line in text.split("\n")

@@ -1,4 +1,4 @@
-"""Properties of Java: keys stay, values are text, with the quotes of MessageFormat where they have arguments."""
+"""Java properties: mtkit keeps keys and translates values, with MessageFormat's quotes if they have arguments."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -45,7 +45,7 @@ def read(raw: bytes, options: Options) -> Document:
 
 
 def scan(text: str, *, is_utf8: bool = True) -> Scan:
-    """Return the values, and all that stands between them. Raises DataError for an escape that Java does not read."""
+    """Return the values and everything between them. Raises DataError for an escape that Java does not accept."""
     entries = [entry for entry in _ENTRY.finditer(text) if entry["comment"] is None and entry[0].strip()]
     style = _style_of(text, entries, is_utf8=is_utf8)
     values = [
@@ -85,7 +85,7 @@ def _decoded(text: str, place: tuple[int, int]) -> str:
 
 @dataclass(frozen=True)
 class _Breaks:
-    """How a value is continued on further lines."""
+    """The way in which a value continues on further lines."""
 
     newline: str
     indentation: str
@@ -101,7 +101,7 @@ def _breaks_of(raw: str) -> _Breaks | None:
 
 @dataclass(frozen=True)
 class _Style:
-    """How a file writes values."""
+    """The way in which a file writes values."""
 
     escaped: re.Pattern[str]
     is_upper: bool  # hexadecimal digits

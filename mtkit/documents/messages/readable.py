@@ -1,4 +1,4 @@
-"""Tell strings that people read from identifiers, addresses, formats and the like."""
+"""Separate strings that people read from identifiers, addresses, formats and the like."""
 
 import html
 import re

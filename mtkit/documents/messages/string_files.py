@@ -1,4 +1,4 @@
-"""A file of strings of a program: those that hold language become segments, all else stays as it is."""
+"""A file with strings of a program: its text becomes segments, and everything else is unchanged."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,10 +33,10 @@ class Value:
 
 @dataclass(frozen=True)
 class Scan:
-    """What a text is made of.
+    """The contents of a text.
 
     values: all its strings, in order.
-    outline: what else it holds, as another parser reads it.
+    outline: its other contents, as another parser reads them.
     """
 
     values: Sequence[Value]

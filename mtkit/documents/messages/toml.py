@@ -85,7 +85,7 @@ def _without_strings(value: object, strings: Counter[str]) -> object:
 
 @dataclass
 class _Scanner:
-    """Tells keys from values, in a text that is TOML."""
+    """Separates keys from values in a TOML text."""
 
     text: str
     levels: list[str] = field(default_factory=list)  # the brackets that are open behind an equals sign
@@ -142,7 +142,7 @@ class _Scanner:
     def _written(
         self, token: re.Match[str], kind: str, place: tuple[int, int], newline: str
     ) -> tuple[int, int, Callable[[str], str]]:
-        """Return which characters a translation takes the place of, and how it is written."""
+        """Return the characters that a translation replaces, and the function that writes it."""
         if kind == "basic":
             return *place, basic
         if kind == "long":
@@ -152,7 +152,7 @@ class _Scanner:
 
 
 def _decoded(kind: str, raw: str) -> str:
-    """Return what a string stands for."""
+    """Return the value of a string."""
     text = raw.replace("\r\n", "\n") if kind in ("long", "long_raw") else raw
     if kind in ("long", "long_raw"):
         text = text.removeprefix("\n")
@@ -172,12 +172,12 @@ def _character(found: re.Match[str]) -> str:
 
 
 def basic(text: str) -> str:
-    """Return text as it stands in double quotes."""
+    """Escape text for double quotes."""
     return _CONTROL.sub(lambda found: _WRITTEN.get(found[0]) or f"\\u{ord(found[0]):04X}", text)
 
 
 def long_basic(text: str, *, newline: str = "\n") -> str:
-    """Return text as it stands in three double quotes."""
+    """Escape text for three double quotes."""
     escaped = text.replace("\\", "\\\\")
     if '"""' in escaped or escaped.endswith('"'):
         escaped = escaped.replace('"', '\\"')

@@ -1,4 +1,4 @@
-"""A string of a program as what people read of it: its text, or the texts of its plural forms and choices."""
+"""Split a string of a program into the texts that people read: its text, or those of its plural forms and choices."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ _LETTERS = re.compile(r"\w{1,40}")
 
 
 class Apostrophes(Enum):
-    """What an apostrophe in a string means to the program that reads it."""
+    """The meaning of an apostrophe to the program that reads a string."""
 
     THEMSELVES = auto()
     ICU = auto()  # quotes what follows if that is a brace
@@ -45,7 +45,7 @@ class Apostrophes(Enum):
         return icu.QUOTES_ALWAYS if self is Apostrophes.DOUBLED else icu.QUOTES_BEFORE_SYNTAX
 
     def write(self, text: str) -> str:
-        """Return text in which each apostrophe is one to people, whatever it would quote."""
+        """Escape apostrophes so that readers see each one."""
         if self is Apostrophes.DOUBLED:
             return text.replace("'", "''")
         if self is Apostrophes.ANY:
@@ -60,8 +60,8 @@ class Text:
     """One text of a string.
 
     message: its text, in which a token such as {count} stands for each argument with branches.
-    source: how it stands in the string.
-    tokens: what the tokens stand for.
+    source: its form in the string.
+    tokens: the values of the tokens.
     """
 
     message: Message
@@ -70,7 +70,7 @@ class Text:
     apostrophes: Apostrophes
 
     def refuse(self, written: str) -> str:
-        """Return why a translation, with its codes, cannot take the place of the text; "" if it can."""
+        """Return the reason why a translation, with its codes, cannot replace the text; "" if it can."""
         wanted = self.message.translation(self.message.inline.source)
         found = self.message.translation(written)
         if _placeholders(wanted) != _placeholders(found):

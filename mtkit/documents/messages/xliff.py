@@ -1,7 +1,7 @@
-"""XLIFF 1.x and 2.x: units without a translation, and those whose state says so, get a target.
+"""XLIFF 1.x and 2.x: mtkit translates units without a translation, and those whose state asks for one.
 
-What is translated, approved or protected stays. The state of a new target is "translated"; of one that a person should
-look at, "needs-review-translation" in 1.x, and "translated" with the sub-state "mtkit:needs-review" in 2.x.
+It keeps translated, approved and protected units. The state of a new target is "translated"; of one to review it is
+"needs-review-translation" in 1.x, and "translated" with the sub-state "mtkit:needs-review" in 2.x.
 """
 
 from bisect import bisect_left, bisect_right
@@ -27,7 +27,7 @@ Group = Callable[[Mapping[int, Filled]], list[Edit]]
 
 
 def read(raw: bytes, options: Options) -> Document:
-    """Read an XLIFF file. Its encoding is that of a byte order mark, the one that it declares, or UTF-8."""
+    """Read an XLIFF file in the encoding of its byte order mark, the one that it declares, or UTF-8."""
     part = parsed_part(raw, _Xliff, _Xliff.reading, _Xliff.structure, declared=declared_encoding)
     return Document([part], placeholders=STRINGS, remarks=list(_remarks(part.parsed, options)))
 
@@ -39,12 +39,12 @@ def _remarks(found: "_Xliff", options: Options) -> Iterator[str]:
         ):
             return
     attribute = "trgLang" if '"urn:oasis:names:tc:xliff:document:2' in found.text else "target-language"
-    yield f'names no target language, and stays so; add {attribute}="{options.tgt_lang or "..."}"'
+    yield f'has no target language, and mtkit does not add it; add {attribute}="{options.tgt_lang or "..."}"'
 
 
 @dataclass(frozen=True)
 class _Unit:
-    """The tokens of a <trans-unit> or <segment>, and where its parts stand among them: from, up to and with."""
+    """The tokens of a <trans-unit> or <segment>, with the first and last index of each of its parts."""
 
     scanned: XliffUnit
     tokens: Sequence[Token]
@@ -100,7 +100,7 @@ class _Xliff:
         return Reading(self.text, self._segments, also=self._also)
 
     def structure(self) -> object:
-        """Return what no translation may change: all but targets and states.
+        """Return the parts that no translation may change: all but targets and states.
 
         Also how many targets have other inline elements than their sources.
         """
@@ -274,7 +274,7 @@ def _unit_of(scanned: XliffUnit, inside: Sequence[Token]) -> _Unit | None:
 
 
 def _marks(unit: _Unit, interval: tuple[int, int] | None) -> dict[str, tuple[int, int]]:
-    """Return where the marks of segments stand in an element, by their names."""
+    """Return the places of the segment marks in an element, by their names."""
     if interval is None:
         return {}
     first, ends = interval[0] + 1, ends_of(unit.inside(interval))

@@ -1,4 +1,4 @@
-"""The content of a source element of XLIFF: text with inline elements as codes, and the content of its target."""
+"""Read an XLIFF source element as text with codes for its inline elements, and write the content of its target."""
 
 import html
 import re
@@ -22,7 +22,7 @@ _TAG = re.compile(r"&lt;(?P<slash>/?)(?P<name>[a-zA-Z][\w:-]{0,99})(?:(?!&[lg]t;
 
 @dataclass(frozen=True)
 class SourceText:
-    """What is translated, and how its translation becomes the content of a target."""
+    """The text to translate, and the function that writes its translation as the content of a target."""
 
     inline: Inline
     write: Callable[[str], str]
@@ -102,7 +102,7 @@ def _pieces(text: str, tokens: Sequence[Token]) -> Iterator[Piece]:
 
 
 def is_protected(token: Token) -> bool:
-    """Return whether what an element holds is not to be translated."""
+    """Return whether the content of an element must not be translated."""
     return token.get("translate") == "no" or token.get("mtype") == "protected"
 
 

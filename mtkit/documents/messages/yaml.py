@@ -1,4 +1,4 @@
-"""YAML with strings of a program, such as the locale files of Rails: scalars that hold text, each in its own style."""
+"""YAML with strings of a program, such as Rails locale files: translate scalars with text, each in its own style."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -38,7 +38,7 @@ def read(raw: bytes, options: Options) -> Document:
 
 
 def scan(text: str) -> Scan:
-    """Return the scalars that are strings, and what else the parser of YAML sees. Raises DataError if it sees none."""
+    """Return the string scalars, and the rest as the YAML parser sees it. Raises DataError if the text is not YAML."""
     scanner = _Scanner(text, text.isascii() and _UNICODE_ESCAPE.search(text) is not None)
     for event in _events(text):
         scanner.add(event)
@@ -92,7 +92,7 @@ class _Scanner:
     resolver: yaml.resolver.Resolver = field(default_factory=yaml.resolver.Resolver)
 
     def add(self, event: yaml.Event) -> None:
-        """Take note of the next event."""
+        """Process the next event."""
         if isinstance(event, yaml.ScalarEvent):
             self._add_scalar(event)
         elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
@@ -135,7 +135,7 @@ class _Scanner:
         return (level.path + step)[-_LONGEST_PATH:].removeprefix("."), level.is_text and not level.is_at_key
 
     def _count(self, value: str) -> None:
-        """Take note that a node has ended. value: of a scalar."""
+        """Process the end of a node. value: of a scalar."""
         if self.levels:
             level = self.levels[-1]
             if level.is_at_key:
@@ -164,7 +164,7 @@ class _Scanner:
 
 
 def _tag_of(resolver: yaml.resolver.Resolver, value: str, implicit: tuple[bool, bool]) -> str:
-    """Return the type of a scalar that names none."""
+    """Return the type of a scalar without a tag."""
     return str(resolver.resolve(yaml.ScalarNode, value, implicit))  # type: ignore[no-untyped-call]
 
 
@@ -222,7 +222,7 @@ class _Block:
         )
 
     def _folded(self, text: str) -> list[str]:
-        """Return lines that folding makes one again. Those that begin with white space are never folded."""
+        """Fold a line into several that YAML joins again. YAML never joins lines that begin with white space."""
         lines: list[str] = []
         n_empty, before = 0, ""
         for line in text.split("\n"):

@@ -233,7 +233,7 @@ def test_a_damaged_file_is_refused_or_keeps_what_it_has(at, piece):
     [
         ('msgid "a"\nmsgstr "b\n', "line 2.*not a line of a PO file.*msgstr"),
         ('msgid "a"\n\n', "line 1.*without msgstr.*copy it again"),
-        ('msgid "a"\nmsgid "b"\nmsgstr ""\n', "line 2: msgid comes a second time"),
+        ('msgid "a"\nmsgid "b"\nmsgstr ""\n', "line 2: msgid occurs twice"),
         ('msgstr "b"\n', "line 1: msgstr without a msgid"),
         ('"b"\n', "line 1: text before"),
         ('msgid "a"\nmsgid_plural "b"\nmsgstr[1] ""\n', r"line 3: msgstr\[1\].*msgstr\[0\]"),
