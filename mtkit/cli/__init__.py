@@ -1,4 +1,4 @@
-"""The command line. Each command is one file, which parses the options, calls the library and prints."""
+"""The command line: one module per command, which parses the options, calls the library and prints the result."""
 
 import errno
 import io
@@ -17,7 +17,7 @@ from mtkit.errors import MtkitError
 
 
 class _Commands(RootGroup):
-    """The command `mtkit`: takes --quiet anywhere, and turns expected errors into a message and an exit code."""
+    """The command `mtkit`: accepts --quiet anywhere and turns expected errors into a message and an exit code."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         end = args.index("--") if "--" in args else len(args)
@@ -32,7 +32,7 @@ class _Commands(RootGroup):
 
 @contextmanager
 def _errors_explained() -> Iterator[None]:
-    """Turn an expected error of the block into a message and an exit code."""
+    """Turn an expected error in the block into a message and an exit code."""
     try:
         try:
             yield
@@ -45,7 +45,7 @@ def _errors_explained() -> Iterator[None]:
     except KeyboardInterrupt as error:
         raise _stopped("interrupted", 130) from error
     except MemoryError as error:
-        raise _stopped(f"not enough memory{f': {error}' if str(error) else ''}; end other programs", 1) from error
+        raise _stopped(f"not enough memory{f': {error}' if str(error) else ''}; close other programs", 1) from error
     except BrokenPipeError as error:  # the reader of our output has closed the pipe
         _forget_stdout()
         raise typer.Exit(1) from error
@@ -58,8 +58,8 @@ def _errors_explained() -> Iterator[None]:
 
 _REMEDIES = {
     errno.ENOSPC: "; free some space and run the command again",
-    errno.EACCES: "; check who owns the file or folder",
-    errno.EROFS: "; work in a folder that can be written to",
+    errno.EACCES: "; check the owner and the permissions of the file or folder",
+    errno.EROFS: "; choose a folder that you can write to",
 }
 
 
@@ -73,7 +73,7 @@ def _stopped(message: str, exit_code: int) -> typer.Exit:
 
 
 def _forget_stdout() -> None:
-    """Drop what stdout has not written; else the interpreter would try again at exit, and print an error."""
+    """Discard the unwritten output of stdout, because Python would try to write it again at exit and print an error."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -113,14 +113,14 @@ def main() -> None:
 
 
 class _Closed(io.TextIOBase):
-    """A closed stdout: the command fails when it writes its results, and only then."""
+    """Stand-in for a closed stdout, which fails only when the command writes its results."""
 
     def write(self, text: str) -> int:
-        raise OSError(errno.EBADF, "closed, so the results are lost", "standard output")
+        raise OSError(errno.EBADF, "standard output is closed, so the results are lost", "standard output")
 
 
 def _open_closed_streams() -> None:
-    """Replace a closed stdout or stderr (>&-), which Python sets to None; what is written to stderr is discarded."""
+    """Replace a closed stdout or stderr (>&-), which Python sets to None; output to such a stderr is discarded."""
     if sys.stdout is None:
         Path(os.devnull).open("w")  # noqa: SIM115 - keeps its number, 1, from the next file that is opened
         sys.stdout = _Closed()

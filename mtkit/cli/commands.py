@@ -1,6 +1,6 @@
-"""List the commands, and import the module of one when it is used, so that `mtkit --help` stays quick.
+"""List the commands, and import a command's module only when it runs, so that `mtkit --help` stays quick.
 
-A command's module imports what is light at its top, and the library inside its functions.
+A command's module imports light modules at its top, and the rest of the library inside its functions.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ COMMANDS = {
     "config": ("training.config:config", "Check a config file and print it with all defaults."),
     "train-tokenizer": (
         "training.train_tokenizer:train_tokenizer",
-        "Train both tokenizers and report how they cut text.",
+        "Train both tokenizers and report how they split text.",
     ),
-    "tokenize": ("translating.tokenize:tokenize", "Cut lines into the model's pieces."),
-    "detokenize": ("translating.tokenize:detokenize", "Join pieces to text."),
-    "plan": ("training.plan:print_plan", "Predict what training takes: memory, steps, time, disk."),
+    "tokenize": ("translating.tokenize:tokenize", "Split lines into the model's pieces."),
+    "detokenize": ("translating.tokenize:detokenize", "Join pieces into text."),
+    "plan": ("training.plan:print_plan", "Predict the memory, steps, time and disk of a training."),
     "train": ("training.train:train", "Train a translator, or resume an interrupted run."),
     "average": ("training.average:average", "Average the weights of checkpoints or models."),
     "distill": ("training.distill:distill", "Train a student on its teachers' translations."),
@@ -33,7 +33,7 @@ COMMANDS = {
     "back-translate": ("training.synthetic:back_translate", "Make training pairs from target-language text."),
     "forward-translate": ("training.synthetic:forward_translate", "Make training pairs from source-language text."),
     "evaluate": ("judging.evaluate:evaluate", "Score a model, or files of translations, on a test set."),
-    "compare": ("judging.compare:compare", "Compare systems: which is better, where, how certainly."),
+    "compare": ("judging.compare:compare", "Compare systems: which is better, where, and how surely."),
     "check": ("judging.check:check", "Check how a translator behaves: numbers, names, ..."),
     "score": ("judging.score:score", "Score given translations by the model's probabilities."),
     "alternatives": (
@@ -42,14 +42,14 @@ COMMANDS = {
     ),
     "calibrate": ("judging.calibrate:calibrate", "Calibrate a model's confidence on dev sentences."),
     "shortlist": ("translating.shortlist:add_shortlist", "Learn a shortlist of target tokens, for faster decoding."),
-    "serve": ("shipping.serve:serve", "Translate for other programs, and for people in a browser."),
+    "serve": ("shipping.serve:serve", "Serve translations to programs, and to people in a browser."),
     "export": ("shipping.export:export", "Write a model for CTranslate2, Marian or Hugging Face."),
-    "import": ("shipping.import_model:import_model", "Make a bundle from another system's model."),
+    "import": ("shipping.import_model:import_model", "Convert another system's model to a bundle."),
 }
 INSPECT = {
     "steps": ("inspect.steps:show_steps", "Show the decoding loop, step by step."),
     "attention": ("inspect.attention:show_attention", "Show what each head of each layer looks at."),
-    "embeddings": ("inspect.embeddings:show_embeddings", "Show the nearest tokens of words, and a map."),
+    "embeddings": ("inspect.embeddings:show_embeddings", "Show the tokens nearest to words, and a map."),
     "positions": ("inspect.positions:show_positions", "Show how positions are encoded."),
     "masks": ("inspect.masks:show_masks", "Show masks, and prove that padding changes nothing."),
     "model": ("inspect.model:show_model", "Show layers, shapes, parameters, multiply-adds."),
@@ -58,33 +58,33 @@ INSPECT = {
 }
 DATA = {
     "align": ("data.align:align", "Make sentence pairs from two documents."),
-    "clean": ("data.clean:clean", "Drop pairs that are not good translations, by rules."),
-    "convert": ("data.convert:convert", "Rewrite corpora in another format: TMX to TSV, ..."),
+    "clean": ("data.clean:clean", "Apply rules that drop pairs which are not good translations."),
+    "convert": ("data.convert:convert", "Convert corpora to another format, such as TMX to TSV."),
     "train-filter": ("data.train_filter:train_filter", "Train a model that tells good pairs from bad ones."),
-    "score": ("data.score:score", "Score pairs: how likely each is good, by such a filter."),
-    "split": ("data.split:split", "Make train, dev and test that share no sentence."),
+    "score": ("data.score:score", "Use such a filter to score how likely each pair is good."),
+    "split": ("data.split:split", "Split a corpus into train, dev and test without overlap."),
     "report": ("data.report:report", "Show what is in a corpus, and what is wrong with it."),
-    "doctor": ("data.doctor:doctor", "Find where two line-aligned files slip, and repair them."),
+    "doctor": ("data.doctor:doctor", "Find and repair shifted lines in two line-aligned files."),
 }
 KEYS = {
-    "add": ("shipping.keys:add", "Make an API key, and print it."),
-    "list": ("shipping.keys:print_list", "List whose keys are valid, since when, and their limits."),
-    "remove": ("shipping.keys:remove", "Make an API key invalid, at once."),
+    "add": ("shipping.keys:add", "Create an API key and print it."),
+    "list": ("shipping.keys:print_list", "List the valid keys: name, date and limits."),
+    "remove": ("shipping.keys:remove", "Revoke an API key."),
 }
 CORRECTIONS = {
-    "list": ("shipping.corrections:print_list", "List what users have suggested, and what became of it."),
-    "accept": ("shipping.corrections:accept", "Let suggestions act for everyone."),
-    "reject": ("shipping.corrections:reject", "Turn suggestions down, or take accepted ones back."),
-    "export": ("shipping.corrections:export", "Write corrections as a corpus to train on."),
+    "list": ("shipping.corrections:print_list", "List the suggestions of users and their states."),
+    "accept": ("shipping.corrections:accept", "Accept suggestions: they then apply to all callers."),
+    "reject": ("shipping.corrections:reject", "Reject suggestions, also ones accepted earlier."),
+    "export": ("shipping.corrections:export", "Write accepted corrections as a training corpus."),
 }
 DOCTOR = {
-    "decode": ("shipping.doctor:decode", "Decode in several ways, and show any difference."),
-    "resume": ("shipping.doctor:resume", "Repeat a run's last steps, and show any difference."),
+    "decode": ("shipping.doctor:decode", "Decode in several ways and show any differences."),
+    "resume": ("shipping.doctor:resume", "Repeat a run's last steps and show any differences."),
 }
 
 
 class _Unloaded(TyperCommand):
-    """A command's name and its line in the list of commands, until its module is imported."""
+    """The name and the summary of a command whose module is not imported yet."""
 
     def __init__(self, name: str, place: str, short_help: str) -> None:
         super().__init__(name, short_help=short_help, rich_markup_mode=None)
@@ -101,41 +101,41 @@ class _Unloaded(TyperCommand):
 
 
 class CommandGroup(TyperGroup):
-    """A group of commands of which only the one that is asked for is imported."""
+    """A group of commands that imports only the command to run."""
 
     def __init__(self, table: dict[str, tuple[str, str]], groups: Sequence[CommandGroup] = (), **attrs: Any) -> None:
         attrs["commands"] = [*(_Unloaded(name, *entry) for name, entry in table.items()), *groups]
         super().__init__(**{"no_args_is_help": True, "rich_markup_mode": None, **attrs})
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command of these arguments, imported."""
+        """Import and return the command that these arguments name."""
         name, command, rest = super().resolve_command(ctx, args)
         return name, self.load(name) if name and command else command, rest
 
     def load(self, name: str) -> TyperCommand | CommandGroup:
-        """Return a command, imported; a group as it is."""
+        """Import and return a command; return a group unchanged."""
         command: Any = self.commands[name]
         return command.load() if isinstance(command, _Unloaded) else command
 
 
 class RootGroup(CommandGroup):
-    """The command `mtkit`."""
+    """The top-level command `mtkit`."""
 
     def __init__(self, **attrs: Any) -> None:
         groups = [
             CommandGroup(
                 INSPECT,
                 name="inspect",
-                help="See inside a model.",
-                short_help="See inside a model: steps, attention, embeddings, errors.",
+                help="Look inside a model.",
+                short_help="Look inside a model: steps, attention, embeddings, errors.",
             ),
-            CommandGroup(DATA, name="data", help="Make a corpus to train on from the text that you have."),
+            CommandGroup(DATA, name="data", help="Make a training corpus from the text that you have."),
             CommandGroup(KEYS, name="keys", help="Manage the API keys of `mtkit serve`."),
             CommandGroup(
                 CORRECTIONS,
                 name="corrections",
-                help="Decide on the corrections that users of `mtkit serve` suggest, and train on them.",
-                short_help="Decide on corrections that users suggest, and train on them.",
+                help="Review the corrections that users of `mtkit serve` suggest, and train on them.",
+                short_help="Review corrections that users suggest, and train on them.",
             ),
             CommandGroup(DOCTOR, name="doctor", help="Check that decoding and resuming are exact."),
         ]

@@ -1,4 +1,4 @@
-"""How a command's help reads: options under headings, values by plain names such as FILE and N."""
+"""Format a command's help: options under headings, and values with plain names such as FILE and N."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAMES = {Path: "FILE", int: "N", float: "X", str: "TEXT"}  # of a value of this 
 
 
 class Command(TyperCommand):
-    """A command with this help; one with --config, and no arguments, takes the file as one: `mtkit train my.yaml`."""
+    """A command with this help; if it has --config and no arguments, it also accepts `mtkit train my.yaml`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments after the command's name."""
@@ -35,13 +35,13 @@ class Command(TyperCommand):
             fail(self._what_is_wrong(param, values.get(param.name), ctx))
 
     def _what_is_wrong(self, param: Any, given: Any, ctx: Any) -> str:
-        """Explain a missing or wrong value of a parameter; given: as written, one value or several."""
+        """Explain a missing or wrong value of a parameter. given: the value or values that the user wrote."""
         values = given if isinstance(given, list | tuple) else [given]
         values = [value for value in values if isinstance(value, str)]  # not Typer's mark of a missing one
         is_option, hint = param.param_type_name == "option", self._hint(param)
         name = max(param.opts, key=len) if is_option else _value_name(param, hint)
         if not values and name == "--config":
-            return f"give one YAML file, the run's config: {ctx.command_path} CONFIG"
+            return f"give one YAML file, the config of the run: {ctx.command_path} CONFIG"
         if not values:
             return f"{name} {_value_name(param, hint)} is required" if is_option else f"{name} is missing"
         return f"{name} {' '.join(values)}: must be {_allowed(hint)}"
@@ -55,7 +55,7 @@ class Command(TyperCommand):
         return "CONFIG" if option.required else "[CONFIG]"
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """The words after the command's name in its usage line."""
+        """Return the words after the command's name in its usage line."""
         arguments = [p for p in self.get_params(ctx) if p.param_type_name == "argument"]
         names = [_value_name(p, self._hint(p)) for p in arguments]
         shown = [n if p.required else f"[{n}]" for p, n in zip(arguments, names, strict=True)]
@@ -68,9 +68,9 @@ class Command(TyperCommand):
                 formatter.write_dl(rows)
 
     def sections(self, ctx: Any) -> dict[str, list[tuple[str, str]]]:
-        """Heading to rows: how an argument or option is written, and what it means.
+        """Return the rows of each heading: the spelling of an argument or option, and its meaning.
 
-        An option's heading is its rich_help_panel, as Typer calls it.
+        The heading of an option is its rich_help_panel in Typer.
         """
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": []}
         for param in self.get_params(ctx):
@@ -81,7 +81,7 @@ class Command(TyperCommand):
         return {heading: rows for heading, rows in {**sections, "Options": rest}.items() if rows}
 
     def _hint(self, param: Any) -> Any:
-        """The annotation of the function's parameter; None for --help."""
+        """Return the annotation of the function's parameter; None for --help."""
         return get_type_hints(unwrap(self.callback), include_extras=True).get(param.name) if self.callback else None
 
 
@@ -125,7 +125,7 @@ def _default(param: Any) -> list[str]:
 
 
 def _bounds(hint: Any) -> list[str]:
-    """What typer.Option says of the values."""
+    """Return what typer.Option declares about the values."""
     info = get_args(hint)[1] if hint is not None else None
     low, high = getattr(info, "min", None), getattr(info, "max", None)
     if low is not None and high is not None:

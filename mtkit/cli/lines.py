@@ -1,4 +1,4 @@
-"""Lines that a command reads from standard input, and lines that it writes to standard output or a file."""
+"""Read lines from standard input, and write lines to standard output or a file."""
 
 import os
 import select
@@ -17,7 +17,7 @@ _CHUNK_BYTES = 1 << 16
 
 @contextmanager
 def line_writer(path: Path | None) -> Iterator[Callable[[str], None]]:
-    """Give a function that writes one line: at once to stdout, or to the file, which appears when all is done."""
+    """Yield a function that writes one line: at once to stdout, or to a file that appears when the block ends."""
     if path is None:
         yield lambda line: print(line, flush=True)
         return
@@ -36,9 +36,9 @@ def stdin_is_file() -> bool:
 def arriving_windows(max_lines: int) -> Iterator[list[str]]:
     """Yield standard input in lists of 1 to max_lines lines, as soon as a line is there.
 
-    So `tail -f` gives single lines, and a file gives full windows. Strict UTF-8; a BOM and the CR of CRLF are dropped;
-    the last line needs no LF. Raises DataError with line and byte where the input is not UTF-8 or a line is too long,
-    UsageError if there is no standard input.
+    So `tail -f` gives single lines, and a file gives full windows. The input must be UTF-8; a BOM and the CR of CRLF
+    are dropped, and the last line needs no LF. Raises DataError with the line and byte if the input is not UTF-8 or a
+    line is too long, and UsageError if there is no standard input.
     """
     if sys.stdin is None:  # closed (<&-)
         raise UsageError("standard input is closed; give a file with --input, or pipe lines into the command")
@@ -51,7 +51,7 @@ def arriving_windows(max_lines: int) -> Iterator[list[str]]:
 
 
 def _arriving(max_lines: int, max_bytes: int) -> Iterator[list[bytes]]:
-    """Yield raw lines with their ends; of one with more than max_bytes only the beginning, as the last."""
+    """Yield raw lines with their line ends; if a line has more than max_bytes, yield its beginning and stop."""
     whole: list[bytes] = []  # lines that have arrived
     partial = bytearray()  # the beginning of the next one
     while len(partial) < max_bytes + text_lines.LINE_FRAME and (chunk := _read()):
@@ -69,7 +69,7 @@ def _arriving(max_lines: int, max_bytes: int) -> Iterator[list[bytes]]:
 
 
 def _read() -> bytes:
-    """Return what has arrived, waiting for at least a byte; b"" at the end."""
+    """Wait for at least one byte, and return the bytes that have arrived; b"" at the end."""
     try:
         descriptor = sys.stdin.fileno()
     except OSError:  # an object in memory, which has no file descriptor
@@ -82,7 +82,7 @@ def _read() -> bytes:
 
 
 def _more_is_ready() -> bool:
-    """Tell whether reading would return at once; True at the end of the input, too."""
+    """Return whether a read would return at once; also True at the end of the input."""
     try:
         return bool(select.select([sys.stdin.fileno()], [], [], 0)[0])
     except OSError:  # no file descriptor, or a pipe on Windows, which select does not know

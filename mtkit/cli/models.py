@@ -1,4 +1,4 @@
-"""What the commands that translate share: folders of models, a translator ready for work, a progress bar."""
+"""Helpers of the commands that translate: find model folders, load a translator, show a progress bar."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def model_folders(models: Sequence[Path] | None) -> list[Path]:
 
 
 def option_overrides(options: Mapping[str, object]) -> list[str]:
-    """Return the overrides that options stand for; options: key of the decode section to value, None if not given."""
+    """Convert options to overrides. options: key of the decode section to value, None if the user left it out."""
     from mtkit.config.reading import overrides as config_overrides
     from mtkit.config.reading import problems
 
@@ -75,7 +75,7 @@ def load_shared_translator(
 
 
 def with_bar(items: Iterable[_T], total: int | None, description: str, unit: str) -> Iterator[_T]:
-    """Yield the items with a progress bar. total: how many there will be; None if unknown."""
+    """Yield the items and show a progress bar. total: the number of items; None if unknown."""
     with progress_bar(total, description, unit) as bar:
         for item in items:
             yield item

@@ -1,4 +1,4 @@
-"""Options that several commands have, and checks of their values."""
+"""Options that several commands share, and checks of their values."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ DOCUMENT = "Documents"
 _Text = TypeVar("_Text", str, str | None, list[str], list[str] | None)
 
 ConfigOption = Annotated[
-    Path, typer.Option("--config", "-c", help="The run's YAML file; the option's name may be left out.")
+    Path, typer.Option("--config", "-c", help="YAML file of the run; you may leave out the name of this option.")
 ]
 
 
 def _from_command_line(given: list[str] | None) -> list[str] | None:
-    """Let messages about a value name the option that gave it."""
+    """Make messages about a value mention the option that set it."""
     from mtkit.config.reading import problems
 
     return given and [problems.Setting(text, f"--set {text}") for text in given]
@@ -77,14 +77,14 @@ BeamSizeOption = Annotated[
         min=1,
         max=1000,
         rich_help_panel=MODEL,
-        help="Hypotheses kept at each step; 1 is greedy search. Default: from the model's config.",
+        help="Number of hypotheses to keep at each step; 1 is greedy search. Default: from the model's config.",
     ),
 ]
 
 
 def _named_input(path: Path | None) -> Path | None:
     if str(path) == "-":
-        raise UsageError("--input -: this is not a file name; leave out --input to read standard input")
+        raise UsageError("--input -: not a file name; leave out --input to read standard input")
     return path
 
 
@@ -95,14 +95,14 @@ InputOption = Annotated[
         "-i",
         callback=_named_input,
         rich_help_panel=TEXT,
-        help="Text file, may end in .gz, .xz or .zst. Default: standard input.",
+        help="Read this text file; may end in .gz, .xz or .zst. Default: standard input.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", rich_help_panel=OUTPUT, help="Print the result as JSON.")]
 
 
 def load_run_config(path: Path, overrides: list[str] | None) -> Config:
-    """Load and check a config; with train.init_from, that model sets the model and tokenizer keys left out."""
+    """Load and check a config; with train.init_from, that model fills in missing keys of model and tokenizer."""
     from mtkit.config.reading import loading
 
     config = loading.load_config(path, overrides or [])
@@ -126,9 +126,9 @@ def valid_text(param: typer.CallbackParam, given: _Text) -> _Text:
 
 
 def file_named(*suffixes: str) -> Callable[[typer.CallbackParam, Path | None], Path | None]:
-    """Make a check of an output file's name and folder, so that a mistake shows before long work.
+    """Return a check of an output file's name and folder, so that mistakes show before hours of work.
 
-    suffixes: what the name may end in; none allows any name.
+    suffixes: the allowed file extensions; none allows any name.
     """
 
     def check(param: typer.CallbackParam, output: Path | None) -> Path | None:
@@ -137,8 +137,7 @@ def file_named(*suffixes: str) -> Callable[[typer.CallbackParam, Path | None], P
             return None
         if str(output) == "-":
             raise UsageError(
-                f"{option} -: this is not a file name; a command that can write to standard output does so "
-                f"without {option}"
+                f"{option} -: not a file name; leave out {option} if the command can write to standard output"
             )
         if suffixes and output.suffix.lower() not in suffixes:
             raise UsageError(f"{option} {output}: the name must end in {' or '.join(suffixes)}")
@@ -148,7 +147,9 @@ def file_named(*suffixes: str) -> Callable[[typer.CallbackParam, Path | None], P
             return output
         folder = output.parent
         if not folder.exists():
-            raise UsageError(f"{option} {output}: there is no folder {folder}; make it first, or correct the name")
+            raise UsageError(
+                f"{option} {output}: the folder {folder} does not exist; create it first, or correct the name"
+            )
         if not folder.is_dir():
             raise UsageError(f"{option} {output}: {folder} is a file, not a folder")
         if not os.access(folder, os.W_OK):
@@ -159,7 +160,7 @@ def file_named(*suffixes: str) -> Callable[[typer.CallbackParam, Path | None], P
 
 
 def output_option(*names: str, suffixes: Sequence[str] = (), help: str) -> Any:
-    """Return an option for a file to write, by default --output; suffixes: what its name may end in."""
+    """Return an option for an output file, by default --output. suffixes: the allowed file extensions."""
     return typer.Option(
         *(names or ("--output", "-o")), callback=file_named(*suffixes), rich_help_panel=OUTPUT, help=help
     )
@@ -168,25 +169,25 @@ def output_option(*names: str, suffixes: Sequence[str] = (), help: str) -> Any:
 OutputOption = Annotated[
     Path | None,
     output_option(
-        help="Write to this file, which appears once all is done; may end in .gz, .xz or .zst. Default: standard "
+        help="Write to this file, which appears when it is complete; may end in .gz, .xz or .zst. Default: standard "
         "output."
     ),
 ]
 
 
 def check_other_folder(out: Path) -> None:
-    """Raise UsageError if this is "-", or the current folder, which writing would replace."""
+    """Raise UsageError if this is "-" or the current folder, which the command would replace."""
     if str(out) == "-":
-        raise UsageError("--out -: this is not a folder; the command writes a folder of files")
+        raise UsageError("--out -: not a folder; the command writes a folder of files")
     if out.resolve() == Path.cwd().resolve():
-        raise UsageError(f"--out {out}: this is the current folder; give a new one, such as {out}/model")
+        raise UsageError(f"--out {out}: this is the current folder; choose a new one, such as {out}/model")
 
 
 def check_new_folder(out: Path) -> None:
-    """Raise UsageError if writing this folder would replace something."""
+    """Raise UsageError if this folder exists and is not empty."""
     check_other_folder(out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(f"--out {out}: exists and is not empty; give a new folder, or remove it first")
+        raise UsageError(f"--out {out}: already exists and is not empty; choose a new folder, or remove it first")
 
 
 def _known_device(name: str) -> str:
@@ -210,7 +211,7 @@ EngineOption = Annotated[
     Engine | None,
     typer.Option(
         rich_help_panel=MODEL,
-        help="auto uses the fastest engine of equal quality; for sentences as arguments and for a pipe, the one that "
+        help="auto selects the fastest engine of equal quality, or for sentences as arguments and for a pipe the one that "
         "starts soonest. Default: from the model's config.",
     ),
 ]

@@ -1,4 +1,4 @@
-"""Options of the commands whose work processes and machines can share."""
+"""Options of the commands that can share their work among processes and machines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WorkersOption = Annotated[
     typer.Option(
         min=1,
         rich_help_panel=SHARING,
-        help="Processes on this machine, each with one thread. Default: one for each core.",
+        help="Number of processes on this machine, each with one thread. Default: one for each core.",
     ),
 ]
 ModelWorkersOption = Annotated[
@@ -28,20 +28,20 @@ ModelWorkersOption = Annotated[
     typer.Option(
         min=1,
         rich_help_panel=SHARING,
-        help="Processes on this machine's processor, each with its own model. Default: decode.workers of the model's "
-        "config (1).",
+        help="Number of processes on this machine's processor, each with its own model. Default: decode.workers of "
+        "the model's config (1).",
     ),
 ]
 ExecutorOption = Annotated[
     Literal["local", "ray"],
-    typer.Option(rich_help_panel=SHARING, help="Where to work: processes of this machine, or a Ray cluster."),
+    typer.Option(rich_help_panel=SHARING, help="Where to run: in processes of this machine, or on a Ray cluster."),
 ]
 RayAddressOption = Annotated[
     str | None,
     typer.Option(
         metavar="HOST:PORT",
         rich_help_panel=SHARING,
-        help="With --executor ray: the cluster to use. Default: a Ray of this machine's cores.",
+        help="With --executor ray: address of the cluster. Default: a local Ray with this machine's cores.",
     ),
 ]
 RestartOption = Annotated[
@@ -55,7 +55,7 @@ _MOST_PER_CORE = 4  # processes; more only take memory
 
 @dataclass(frozen=True)
 class Where:
-    """Where the work is done: what the options say."""
+    """The options that control where the work runs."""
 
     workers: int | None = None
     executor: Literal["local", "ray"] = "local"
@@ -67,7 +67,7 @@ class Where:
         return self.executor == "ray" or self.ray_address is not None
 
     def executor_for(self, default_workers: int) -> Executor:
-        """Return what these options describe. default_workers: processes on this machine without --workers.
+        """Return the settings that these options describe. default_workers: number of processes without --workers.
 
         Raises UsageError if the options contradict each other.
         """
@@ -77,7 +77,9 @@ class Where:
             from mtkit.jobs.on_ray import OnRay
 
             if self.ray_address is not None and self.workers is not None:
-                raise UsageError("--workers is for this machine; with --ray-address, the cluster decides")
+                raise UsageError(
+                    "--workers applies to this machine; with --ray-address the cluster decides, so leave it out"
+                )
             return OnRay(self.ray_address, self.workers or usable_cores())
         if self.ray_address is not None:
             raise UsageError("--ray-address needs --executor ray")

@@ -361,7 +361,7 @@ def test_the_command_takes_teachers_from_the_current_folder(student, engine, tea
     Path("configs/student.yaml").write_text(dump_config(cfg.model_copy(update={"distill": type(cfg.distill)()})))
     command = ["distill", "--config", "configs/student.yaml", "--data-only"]
     none = CliRunner().invoke(app, command)
-    assert (none.exit_code, "there is no teacher: give --teacher RUN" in none.stderr) == (2, True)
+    assert (none.exit_code, "no teacher: give --teacher RUN" in none.stderr) == (2, True)
     for how in (["--teacher", "teacher"], ["--set", "distill.teachers=[teacher]"]):
         result = CliRunner().invoke(app, [*command, *how])
         assert result.exit_code == 0, result.stderr

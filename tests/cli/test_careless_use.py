@@ -45,7 +45,7 @@ def test_a_folder_that_does_not_exist_is_not_made_for_an_output(shared_bundle, a
     Path("f.en").write_text("a cat\n", encoding="utf-8")
     result = run(args[0], "--model", str(shared_bundle), *args[1:], "nodir/x")
     assert result.exit_code in (1, 2)
-    assert "nodir/x: there is no folder nodir" in result.stderr
+    assert "nodir/x: the folder nodir does not exist" in result.stderr
     assert not Path("nodir").exists()
 
 
@@ -116,5 +116,5 @@ def test_a_wrong_or_missing_value_is_explained_in_plain_words(args, facts):
 def test_a_dash_is_no_file_name(args):
     result = run(*args)
     assert result.exit_code == 2
-    assert " -: this is not a f" in result.stderr
+    assert " -: not a f" in result.stderr
     assert not Path("-").exists()

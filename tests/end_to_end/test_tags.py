@@ -160,7 +160,7 @@ def test_evaluate_scores_each_dev_set_with_its_tag(with_two_dev_sets):
     [
         (
             ["--split", "dev", "-o", "out.txt"],
-            "--output: for one of the 2 dev sets; choose it with --dev-set: german, ",
+            "--output: applies to one of the 2 dev sets; choose it with --dev-set: german, ",
         ),
         (["--dev-set", "web"], "--dev-set web: "),
         (["--dev-set", "web"], "its dev sets are german, french"),

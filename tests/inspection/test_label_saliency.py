@@ -151,7 +151,7 @@ def test_json_has_the_label_and_a_value_for_each_token(folder, of_pairs):
     ("args", "message"),
     [
         (["--label", "answer"], "--label answer: the classifier has no such label, but order, question, statement"),
-        (["--beam-size", "2"], "--beam-size is for a translator's search"),
+        (["--beam-size", "2"], "--beam-size applies to a translator's search"),
         (["--target", "It rains."], "this classifier reads single texts"),
     ],
 )
@@ -164,7 +164,7 @@ def test_what_a_classifier_does_not_have_is_refused(folder, single, args, messag
 def test_a_translator_has_no_label(folder, subject):
     result = run(folder / "plain", TEXT, "--label", "question")
     assert result.exit_code == 2
-    assert "--label is for a classifier" in result.stderr
+    assert "--label needs a classifier" in result.stderr
 
 
 def test_a_text_longer_than_learned_positions_is_refused(folder, subject_spm):

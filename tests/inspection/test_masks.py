@@ -250,7 +250,7 @@ def test_sentences_of_one_length_give_a_warning(bundle_of_a_run):
 @pytest.mark.parametrize(
     ("args", "exit_code", "message"),
     [
-        (["cat", "dog", "--target", "chat"], 2, "2 sentences but --target 1 times"),
+        (["cat", "dog", "--target", "chat"], 2, "2 sentences, but 1 times --target"),
         (["cat", "-o", "masks.txt"], 2, "--output masks.txt: the name must end in .png or .svg or .html"),
         (["cat", " "], 1, "the sentence is blank"),
         (["cat " * 3000], 1, "more than the"),

@@ -169,7 +169,7 @@ def test_the_command_adds_up(bundle):
     lines = result.stdout.splitlines()
     [last] = [line for line in lines if line.startswith("total")]
     assert last.split()[1] == f"{total:,}"
-    assert "encoder_layers.1: like encoder_layers.0 (--all shows them)" in lines
+    assert "encoder_layers.1: like encoder_layers.0 (use --all to show them)" in lines
     assert not any(line.startswith("encoder_layers.1.") for line in lines)
     every = run(SENTENCES[0], "--model", str(bundle.folder), "--all").stdout.splitlines()
     assert any(line.startswith("encoder_layers.1.") for line in every)
@@ -198,7 +198,7 @@ def test_a_classifier_reads_start_texts_and_ends_and_gives_one_label(tmp_path):
     pairs = Architecture.from_bundle(tiny_classifier(tmp_path / "pairs", spm, tiny_classifier_config({}, pairs=True)))
     assert pairs.n_tokens(SENTENCES[0], SENTENCES[1]) == (1 + n_first + 1 + n_second + 1, 1)
     result = run(SENTENCES[0], "--target", SENTENCES[1], "--model", str(tmp_path / "pairs"))
-    assert f"{n_first + n_second + 3} tokens, <start> and <end> counted" in result.stdout
+    assert f"{n_first + n_second + 3} tokens, including <start> and <end>" in result.stdout
     assert "one of 3 labels" in result.stdout
 
 

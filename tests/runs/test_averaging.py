@@ -108,9 +108,9 @@ def test_the_command(runs, tmp_path):
         ([run, "-o", str(tmp_path / "out")], "exists and is not empty"),
         (
             [run, run, "--checkpoints", "18", "-o", str(tmp_path / "new")],
-            "--checkpoints needs a single run, but 2 folders",
+            "--checkpoints needs a single run, but you gave 2 folders",
         ),
-        ([run, "--checkpoints", "last", "-o", str(tmp_path / "new")], "give steps with commas"),
+        ([run, "--checkpoints", "last", "-o", str(tmp_path / "new")], "give steps separated by commas"),
     ]:
         result = CliRunner().invoke(app, ["average", *arguments])
         assert result.exit_code == 2

@@ -77,7 +77,7 @@ def test_an_equal_replay_is_reported_in_words(finished_run):
     result = CliRunner().invoke(app, ["doctor", "resume", str(finished_run)])
     assert result.exit_code == 0
     assert "repeated steps 13 to 18" in result.stdout
-    assert "equal: resuming gives this run bit for bit" in result.stdout
+    assert "equal: resuming reproduces this run bit for bit" in result.stdout
 
 
 @pytest.mark.parametrize(

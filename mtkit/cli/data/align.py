@@ -17,17 +17,24 @@ from mtkit.errors import DataError
 
 def align(
     src: Annotated[
-        Path, typer.Argument(metavar="SRC", callback=plain_text, help="Plain text, a sentence or a paragraph a line.")
+        Path,
+        typer.Argument(
+            metavar="SRC", callback=plain_text, help="Plain text with one sentence or one paragraph per line."
+        ),
     ],
     tgt: Annotated[Path, typer.Argument(metavar="TGT", help="Its translation.")],
     output: OutputsOption,
     details: Annotated[
-        bool, typer.Option("--details", help="Add columns to a .tsv output: the kind of pair (2-1), and its score.")
+        bool,
+        typer.Option(
+            "--details", help="Add two columns to a .tsv output: the kind of pair, such as 2-1, and its score."
+        ),
     ] = False,
     aside: Annotated[
         Path | None,
         typer.Option(
-            callback=file_named(), help="TSV for the sentences in no pair: file, which sentence (from 1), text."
+            callback=file_named(),
+            help="Write the sentences without a partner to this TSV file: file, number of the sentence (from 1), text.",
         ),
     ] = None,
     langs: LangsOption = None,
@@ -38,10 +45,11 @@ def align(
 ) -> None:
     """Make sentence pairs from two documents that translate each other, but not line by line.
 
-    It splits lines into sentences and pairs one or two with one or two, in order, by lengths (Gale and Church), words
-    spelled alike and a lexicon that it learns from the documents. Sentences without a translation are left out and
-    counted; parts that stand elsewhere in the other document are found. The score of a pair is in nats; below 0 the
-    words alone do not speak for a translation, which is usual for short headings: look before you drop such pairs.
+    The command splits lines into sentences and pairs one or two sentences with one or two others, in order. It uses
+    their lengths (Gale and Church), words with similar spelling and a lexicon that it learns from the documents. It
+    leaves out and counts sentences without a translation, and finds parts that have moved to another place in the other
+    document. The score of a pair is in nats. Below 0, the words alone do not suggest a translation; this is common for
+    short headings, so check such pairs before you drop them.
     """
     from mtkit import bundle
     from mtkit.corpora.alignment import document_pairs as documents
@@ -61,10 +69,10 @@ def align(
         translations = [translation.text for translation in stream]
     aligned = documents.align_documents(*sides, translations, progress=lambda stage: log.info(f"looking for {stage}"))
     if not len(aligned.beads):
-        raise DataError(f"{src} and {tgt}: no sentence of one looks like a translation of one of the other")
+        raise DataError(f"{src} and {tgt}: no sentence of one file looks like a translation of a sentence in the other")
     if not aligned.is_related:
         log.warning(
-            f"{src} and {tgt} hardly look like translations of each other: only {aligned.share:.0%} of the sentences "
+            f"{src} and {tgt} do not look like translations of each other: only {aligned.share:.0%} of the sentences "
             "have a likely partner"
         )
 

@@ -1,4 +1,4 @@
-"""`mtkit data clean`: drop pairs that are not good translations, and list what was dropped and why."""
+"""`mtkit data clean`: drop pairs that are not good translations, and list each with the reason."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def clean(
         typer.Option(
             "--output",
             "-o",
-            help="Where the kept pairs go: a .tsv file or, with the option given twice, two text files, source first; "
-            "both may end in .gz, .xz or .zst. For the corpora of a config: a folder.",
+            help="Write the kept pairs to this .tsv file, or to two text files, source first, if you give the "
+            "option twice; names may also end in .gz, .xz or .zst. For the corpora of a config, a folder.",
         ),
     ] = None,
     config_path: Annotated[
@@ -55,11 +55,16 @@ def clean(
     langs: LangsOption = None,
     rejected: Annotated[
         Path | None,
-        typer.Option(help="File for the dropped pairs. Default: NAME.rejected.tsv.gz beside the output."),
+        typer.Option(
+            help="Write the dropped pairs to this file. Default: NAME.rejected.tsv.gz in the folder of the output."
+        ),
     ] = None,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Write nothing; show what each rule would drop from a sample, and the time."),
+        typer.Option(
+            "--dry-run",
+            help="Write nothing; show what each rule would drop from a sample, and how long the cleaning would take.",
+        ),
     ] = False,
     workers: WorkersOption = None,
     executor: ExecutorOption = "local",
@@ -70,7 +75,7 @@ def clean(
     """Drop pairs that are not good translations, and list each with the rule that dropped it.
 
     Without a config, the rules have defaults that suit most corpora; --set clean.KEY=VALUE changes one, for example
-    --set clean.numbers=false. An interrupted cleaning continues when the same command is run again.
+    --set clean.numbers=false. The same command resumes an interrupted cleaning.
     """
     from mtkit.config.reading import loading
     from mtkit.corpora.cleaning import clean as cleaning
@@ -104,12 +109,12 @@ def clean(
     )
     _report(result, outputs, as_json)
     if not corpora and not as_json:
-        log.info(f"to train on the kept pairs, write below data.train of {config_path}, instead of what is there:")
+        log.info(f"to train on the kept pairs, replace the entries of data.train in {config_path} by:")
         print(_entries(config.data.train, outputs), end="")
 
 
 def _one_config(config_path: Path | None, corpora: Sequence[Path]) -> tuple[Path | None, list[Path]]:
-    """Return the config and the other corpora: a config among the corpora is --config."""
+    """Return the config and the other corpora; a config among the corpora counts as --config."""
     configs = [path for path in corpora if path.suffix in (".yaml", ".yml")]
     if not configs:
         return config_path, list(corpora)
@@ -121,24 +126,28 @@ def _one_config(config_path: Path | None, corpora: Sequence[Path]) -> tuple[Path
 def _outputs(
     output: Sequence[Path], rejected: Path | None, files: Sequence[CorpusFiles], *, is_config: bool
 ) -> list[clean_outputs.Output]:
-    """Return where the pairs of the corpora go: of a config, to a file each, and of others, all to one."""
+    """Return the output files: one for each corpus of a config, or one for all other corpora together."""
     from mtkit.corpora.cleaning import outputs as clean_outputs
 
     if not output:
-        raise UsageError("no --output: name the files for the kept pairs, or try the rules first with --dry-run")
+        raise UsageError(
+            "--output is missing: name the files for the kept pairs, or try the rules first with --dry-run"
+        )
     if not is_config:
         return [clean_outputs.one_output(output, rejected, files)]
     if rejected is not None:
-        raise UsageError("--rejected: the corpora of a config have a file of dropped pairs each, in the folder")
+        raise UsageError(
+            "--rejected: leave it out; each corpus of a config gets its own file of dropped pairs in the output folder"
+        )
     return clean_outputs.output_for_each(output, files)
 
 
 def _entries(corpora: Sequence[Any], outputs: Sequence[clean_outputs.Output]) -> str:
-    """Return the corpora of a config's data.train as YAML, with the kept pairs instead of all; warn of old scores."""
+    """Return data.train of the config as YAML that names the kept pairs; warn about scores of the old text."""
     from mtkit.augmentation import back_translation
 
     if any(corpus.scores for corpus in corpora):
-        log.warning("data.train[].scores are of the text before cleaning: score the kept pairs again")
+        log.warning("data.train[].scores belong to the text before cleaning: score the kept pairs again")
     cleaned = [
         corpus.model_copy(
             update={**dict(zip(("src", "tgt"), output.kept, strict=True)), "scores": None, "min_score": None}
@@ -175,7 +184,9 @@ def _report(result: clean_job.CleanResult, outputs: Sequence[clean_outputs.Outpu
             log.info(line)
     _warn_of_high_tolls(result.dropped, result.n_pairs)
     if not as_json:
-        log.info(f"dropped pairs, each with its rule: {', '.join(str(output.rejected) for output in outputs)}")
+        log.info(
+            f"wrote the dropped pairs, each with its rule, to {', '.join(str(output.rejected) for output in outputs)}"
+        )
 
 
 def _warn_of_high_tolls(dropped: Mapping[str, int], n_pairs: int) -> None:

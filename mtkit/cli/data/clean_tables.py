@@ -1,4 +1,4 @@
-"""Tables of `mtkit data clean`: what each rule drops, alone and in order."""
+"""Tables of `mtkit data clean`: how many pairs each rule drops, alone and in order."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 _LOUD = 0.2  # share of the pairs from which a rule's toll is worth a warning
 _HINTS = {
-    "empty": "is one side a file of blank lines?",
-    "encoding": "convert the text from its own encoding again: mtkit data convert --encoding",
+    "empty": "check that neither side is a file of blank lines",
+    "encoding": "the encoding may be wrong: convert the original text with mtkit data convert --encoding",
     "max_length_ratio": "the lines may have slipped: mtkit data doctor SRC TGT",
     "min_script_share": "are the languages and the order of the sides right? See --langs",
     "language": "are the languages and the order of the sides right? See --langs",
-    "copies": "is one side untranslated?",
+    "copies": "check that both sides are translated",
     "numbers": "the lines may have slipped: mtkit data doctor SRC TGT",
     "duplicates": "normal for crawled text and translation memories; --set clean.duplicates=false keeps them",
 }
@@ -43,7 +43,7 @@ def sample_table(result: SampleResult, cfg: CleanConfig, n_workers: int) -> Iter
     yield from _counts(result.alone, result.dropped, result.n_sampled)
     n_kept = result.n_sampled - sum(result.dropped.values())
     kept = _share(n_kept, result.n_sampled)
-    yield f"would keep {n_kept:,} of these ({kept}), and repair the text of {result.n_changed:,}"
+    yield f"would keep {n_kept:,} of them ({kept}), and repair the text of {result.n_changed:,}"
     for rule, examples in result.examples.items():
         if not examples:
             continue
@@ -55,17 +55,17 @@ def sample_table(result: SampleResult, cfg: CleanConfig, n_workers: int) -> Iter
     yield ""
     after = [f"{name} ({'on' if getattr(cfg, name) else 'off'})" for name in ("duplicates", "near_duplicates")]
     after += [f"translations ({cfg.translations})"] + (["min_score"] if cfg.score is not None else [])
-    yield f"Only the whole cleaning shows: {', '.join(after)}."
+    yield f"Only a full cleaning shows: {', '.join(after)}."
     if result.n_pairs:
         seconds = durations.duration_of(max(1.0, result.estimated_s))
-        yield f"The whole cleaning will take about {seconds} with {counted(n_workers, 'process')} (--workers)."
+        yield f"A full cleaning will take about {seconds} with {counted(n_workers, 'process')} (--workers)."
 
 
 def high_tolls(dropped: Mapping[str, int], n_pairs: int) -> Iterator[str]:
     """Yield a warning for each rule that drops many of the pairs."""
     for rule, n in dropped.items():
         if n > _LOUD * n_pairs:
-            hint = _HINTS.get(rule, f"look at what it drops; clean.{rule} changes it or switches it off")
+            hint = _HINTS.get(rule, f"check what it drops; clean.{rule} changes the rule or turns it off")
             yield f"{rule} drops {_share(n, n_pairs)} of the pairs: {hint}"
 
 

@@ -1,4 +1,4 @@
-"""`mtkit data convert`: rewrite corpora in another format."""
+"""`mtkit data convert`: convert corpora to another format."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def convert(
         str | None,
         typer.Option(
             metavar="NAME[,NAME]",
-            help="Encoding of text files that are not UTF-8, such as cp1252. utf-8,cp1252 tries both on each line.",
+            help="Encoding of text files that are not in UTF-8, such as cp1252; utf-8,cp1252 tries both on each line.",
         ),
     ] = None,
 ) -> None:
-    """Rewrite corpora in another format.
+    """Convert corpora to another format.
 
-    It logs how many units were read and written, and how many it left out and why: no text in one of the languages,
-    not translated, fuzzy or obsolete. Line breaks and tabs inside a text become spaces.
+    The command logs how many units it read and wrote, and how many it left out and why: no text in one of the
+    languages, untranslated, fuzzy or obsolete. Line breaks and tabs inside a text become spaces.
     """
     from mtkit.corpora import convert as conversion
     from mtkit.corpora.cleaning import sources

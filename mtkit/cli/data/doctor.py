@@ -1,4 +1,4 @@
-"""`mtkit data doctor`: say where two line-aligned files slip, and repair them."""
+"""`mtkit data doctor`: find where two line-aligned files get out of step, and repair them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 
 def doctor(
-    src: Annotated[Path, typer.Argument(metavar="SRC", callback=plain_text, help="Text file; .gz, .xz and .zst too.")],
-    tgt: Annotated[Path, typer.Argument(metavar="TGT", help="Its translation, line by line.")],
+    src: Annotated[
+        Path, typer.Argument(metavar="SRC", callback=plain_text, help="Source text; may end in .gz, .xz or .zst.")
+    ],
+    tgt: Annotated[Path, typer.Argument(metavar="TGT", help="Translation of the source text, line by line.")],
     fix: Annotated[
         bool, typer.Option("--fix", rich_help_panel=OUTPUT, help="Write the pairs that belong together to --output.")
     ] = False,
@@ -41,24 +43,28 @@ def doctor(
         typer.Option(
             callback=file_named(),
             rich_help_panel=OUTPUT,
-            help="With --fix: TSV of the lines that are in no pair. Default: the source output's name and .aside.tsv.",
+            help="With --fix: write lines without a partner to this TSV file. Default: the name of the source "
+            "output with .aside.tsv.",
         ),
     ] = None,
     langs: LangsOption = None,
     show: Annotated[
         int,
         typer.Option(
-            min=0, rich_help_panel=OUTPUT, help="Slips of each kind to show with their lines; the rest as line numbers."
+            min=0,
+            rich_help_panel=OUTPUT,
+            help="Number of slips of each kind to show with their text; of the others "
+            "the command shows only line numbers.",
         ),
     ] = 5,
     as_json: JsonOption = False,
 ) -> None:
-    """Say where line n of one file stops being the translation of line n of the other.
+    """Find where line n of one file stops being the translation of line n of the other.
 
-    It finds lines that are missing or extra on one side, two lines merged into one, blocks moved elsewhere, lines
-    whose source and target have changed places, and stretches that do not look like translations. It needs no model:
-    it goes by lengths, numbers, punctuation, words spelled alike, and a lexicon that it learns from the files, for
-    which it wants a few hundred lines. The exit code is 1 if there are slips and no --fix.
+    It finds lines that are missing or extra on one side, two lines merged into one, blocks that have moved, lines with
+    source and target swapped, and passages that do not look like translations. It needs no model: it compares lengths,
+    numbers, punctuation, words with similar spelling, and a lexicon that it learns from the files, which takes a few
+    hundred lines. The exit code is 1 if there are slips and --fix is not given.
     """
     from mtkit.corpora.alignment import slip_report, slips
     from mtkit.corpora.cleaning import sources
@@ -83,7 +89,7 @@ def doctor(
 
 @dataclass(frozen=True)
 class _Repair:
-    """The files that --fix writes: pairs, and lines that are in none."""
+    """The files that --fix writes: the pairs, and the lines without a partner."""
 
     outputs: list[Path]
     aside: Path
@@ -91,14 +97,14 @@ class _Repair:
 
 def _wants_repair(fix: bool, outputs: list[Path] | None, aside: Path | None) -> bool:
     if fix != bool(outputs):
-        raise UsageError("--fix and --output go together: --fix -o FIXED.SRC -o FIXED.TGT, or --fix -o FIXED.tsv")
+        raise UsageError("--fix and --output need each other: --fix -o FIXED.SRC -o FIXED.TGT, or --fix -o FIXED.tsv")
     if aside and not fix:
-        raise UsageError(f"--aside {aside} needs --fix: without it nothing is written")
+        raise UsageError(f"--aside {aside} needs --fix; without --fix, the command writes nothing")
     return fix
 
 
 def _repair_to(outputs: list[Path], aside: Path | None, languages: Languages, inputs: tuple[Path, Path]) -> _Repair:
-    """Check the files before the work begins."""
+    """Check the output files before the work begins."""
     from mtkit.pair_files import corpus_files
 
     corpus_files.check_outputs(outputs, languages)
@@ -141,4 +147,4 @@ def _print(diagnosis: slips.Diagnosis, files: slip_report.TwoFiles, show: int) -
         for line in slip_report.listed(of_kind, files):
             print(line)
     if others:
-        print("\n--show N shows N of each kind with their lines")
+        print("\nuse --show N to see N slips of each kind with their text")

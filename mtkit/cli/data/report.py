@@ -23,7 +23,7 @@ def report(
             "-o",
             callback=file_named(".html"),
             rich_help_panel=OUTPUT,
-            help="Page to write (.html), with charts and examples.",
+            help="Write a page with charts and examples to this .html file.",
         ),
     ] = None,
     langs: LangsOption = None,
@@ -31,10 +31,11 @@ def report(
 ) -> None:
     """Show what is in a corpus, and what is wrong with it.
 
-    The table has the share of each kind of fault, with its 95 % interval where a sample was judged, and the most that
-    clean corpora have. The page adds examples with file and line, the command that helps, lengths, ratios, scripts,
-    languages and the growth of the vocabulary. Of a config, dev and test are compared with train. Ten million pairs
-    take some minutes: the cleaning rules are tried on an even sample of a large corpus.
+    The table shows how common each kind of fault is, with its 95 % interval if mtkit judged a sample, and the highest
+    value that is usual in clean corpora. The page adds examples with file and line, the command that helps, lengths,
+    ratios, scripts, languages and the growth of the vocabulary. If you give a config, the command compares dev and test
+    with train. Ten million pairs take a few minutes, because mtkit tries the cleaning rules on an even sample of a
+    large corpus.
     """
     from mtkit.config.reading import loading
     from mtkit.corpora import report as reporting
@@ -59,5 +60,5 @@ def report(
         arguments = shlex.join([*map(str, corpora), *(["--langs", langs] if langs else [])])
         is_two_files = len(corpora) == 2 and len(files) == 1  # one file a side
         report_words.write_report_page(output, result, name, arguments, is_two_files)
-        log.info(f"{output}: written; open it in a browser")
+        log.info(f"wrote {output}; open it in a browser")
     print(report_words.dump(result) if as_json else report_words.text_table(result))

@@ -1,4 +1,4 @@
-"""`mtkit data score`: write how likely each pair of a corpus is a good one, by a trained filter."""
+"""`mtkit data score`: score with a trained filter how likely each pair of a corpus is good."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def score(
             "-o",
             callback=file_named(),
             rich_help_panel=OUTPUT,
-            help="File for the scores; may end in .gz, .xz or .zst.",
+            help="Write the scores to this file; may end in .gz, .xz or .zst.",
         ),
     ],
     model: ModelOption = None,
@@ -44,11 +44,11 @@ def score(
     restart: RestartOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write how likely each pair is a good translation, by a filter that `mtkit data train-filter` has trained.
+    """Score how likely each pair is a good translation, with a filter from `mtkit data train-filter`.
 
-    The output has a number from 0 to 1 on each line, one line a pair of all corpora in order. `mtkit data clean` drops
-    the pairs below a limit (clean.score, clean.min_score); data.train[].scores of a config leaves them out of training.
-    The same command resumes an interrupted job.
+    The output has one number from 0 to 1 per pair, one pair per line, for all corpora in order. `mtkit data clean`
+    drops pairs below a limit (clean.score, clean.min_score); data.train[].scores in a config leaves them out of
+    training. The same command resumes an interrupted job.
     """
     from mtkit import runtime
     from mtkit.corpora.cleaning import sources

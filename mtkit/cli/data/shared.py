@@ -1,4 +1,4 @@
-"""Arguments and options that the commands of `mtkit data` have in common."""
+"""Arguments and options that the commands of `mtkit data` share."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,22 +11,22 @@ CorporaArgument = Annotated[
     list[Path],
     typer.Argument(
         metavar="CORPUS",
-        help="Files with both sides (.tsv, .csv, .jsonl, .tmx, .xlf, .xliff, .po, .zip as from OPUS), two text files "
-        "in a row (train.en train.de), or configs (.yaml), whose data.train is meant. All but .zip may end in .gz, "
-        ".xz or .zst.",
+        help="Files with both sides (.tsv, .csv, .jsonl, .tmx, .xlf, .xliff, .po, .zip as from OPUS), two text "
+        "files in a row (train.en train.de), or configs (.yaml), of which the command reads data.train. All but "
+        ".zip may end in .gz, .xz or .zst.",
     ),
 ]
 
 
 def files_named(param: typer.CallbackParam, outputs: list[Path] | None) -> list[Path] | None:
-    """Check the names and folders of output files, so that a mistake shows before long work."""
+    """Check the names and folders of output files, so that mistakes show before hours of work."""
     for path in outputs or []:
         file_named()(param, path)
     return outputs
 
 
 def plain_text(path: Path) -> Path:
-    """Check that the first of two text files is one; for a single file with both sides, the error says what to do."""
+    """Check that the first of two text files is plain text; if it holds both sides, the error gives the remedy."""
     from mtkit.corpora.cleaning import sources
 
     sources.check_plain_text(path)
@@ -39,15 +39,15 @@ OutputsOption = Annotated[
         "--output",
         "-o",
         callback=files_named,
-        help="File to write: .tsv, .csv, .jsonl or .tmx. Or, with the option given twice, two text files, source "
-        "first. May end in .gz, .xz or .zst, too.",
+        help="Write to this .tsv, .csv, .jsonl or .tmx file, or to two text files, source first, if you give the "
+        "option twice. May also end in .gz, .xz or .zst.",
     ),
 ]
 LangsOption = Annotated[
     str | None,
     typer.Option(
         metavar="SRC-TGT",
-        help="Source and target language, such as en-de. Default: from the names of the files, a config, or the "
-        "languages that a file has.",
+        help="Source and target language, such as en-de. Default: from the names of the files, from a config, or "
+        "from the contents of a file.",
     ),
 ]

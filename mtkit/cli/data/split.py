@@ -1,4 +1,4 @@
-"""`mtkit data split`: make train, dev and test that share no sentence."""
+"""`mtkit data split`: split a corpus into train, dev and test that share no sentence."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ _WHY = {
 
 SizeOption = Annotated[
     str | None,
-    typer.Option(metavar="N|P%", help="Pairs, or a share such as 1%. Default: 2000, or 5% of a small corpus."),
+    typer.Option(
+        metavar="N|P%", help="Number of pairs, or a share such as 1%. Default: 2000, or 5% of a small corpus."
+    ),
 ]
 
 
@@ -39,7 +41,11 @@ def split(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", metavar="FOLDER", rich_help_panel=OUTPUT, help="New folder; it appears once all is done."
+            "--output",
+            "-o",
+            metavar="FOLDER",
+            rich_help_panel=OUTPUT,
+            help="New folder, which appears when all files are complete.",
         ),
     ],
     langs: LangsOption = None,
@@ -49,18 +55,22 @@ def split(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Hold out whole documents. Line n names the document of pair n, of all corpora in a row.",
+            help="Hold out whole documents. Line n of this file names the document of pair n, counted through all "
+            "corpora.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Chooses dev and test, whatever the order of the corpora.")] = 1,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Random seed that selects dev and test, independent of the order of the corpora.")
+    ] = 1,
     as_json: JsonOption = False,
 ) -> None:
-    """Make train, dev and test that share no sentence, not even nearly.
+    """Split a corpus into train, dev and test that share no sentence, not even similar ones.
 
-    A pair stays out of train if its source or its target is in dev or test, case, punctuation and numbers aside, or
-    shares 70 % of its character 4-grams with one there. These pairs go to left-out.tsv.gz, with the reason; nothing is
-    lost. The folder also gets a config to train with. dev and test are written in a random order, train in that of the
-    corpora. Clean the corpora first: dev and test are no better than they.
+    The command keeps a pair out of train if its source or target also occurs in dev or test, apart from case,
+    punctuation and numbers, or shares 70 % of its character 4-grams with a sentence there. It writes these pairs to
+    left-out.tsv.gz with the reason, so nothing is lost. The folder also gets a config for training. dev and test are in
+    random order, train keeps the order of the corpora. Clean the corpora first, because dev and test inherit their
+    faults.
     """
     from mtkit.corpora import split as splitting
     from mtkit.corpora.cleaning import sources
@@ -68,15 +78,15 @@ def split(
 
     _check_new(output)
     if dev is not None and re.fullmatch(r"0+(\.0+)?\s*%?", dev.strip()):
-        raise UsageError("--dev 0: training needs dev to decide when to stop; give it some hundred pairs")
+        raise UsageError("--dev 0: training needs dev to decide when to stop; use a few hundred pairs")
     wanted = {part: _parse_size(f"--{part}", text) for part, text in zip(_PARTS, (dev, test), strict=True)}
     files, languages = sources.find_corpora(corpora, langs)
     _check_file_endings(languages)
     sources.require_regular_files(files)  # it is read several times
     if languages == sources.UNNAMED:
         log.warning(
-            "no language is named, so the files are called train.src, train.tgt and so on, and their config names "
-            "none; name both with, say, --langs en-de"
+            "the languages are unknown, so the files are called train.src, train.tgt and so on, and their config "
+            "sets no languages; set both, for example with --langs en-de"
         )
     n_pairs = corpus_files.count_pairs(files)
     if not n_pairs:
@@ -103,11 +113,13 @@ def split(
 def _check_new(folder: Path) -> None:
     is_empty = folder.is_dir() and not any(folder.iterdir())
     if folder.resolve() == Path.cwd().resolve() or (folder.exists() and not is_empty):
-        raise UsageError(f"--output {folder}: exists and is not an empty folder; give a new one, or remove it first")
+        raise UsageError(
+            f"--output {folder}: already exists and is not an empty folder; choose a new one, or remove it first"
+        )
 
 
 def _check_file_endings(languages: tuple[str, str]) -> None:
-    """Check that the languages can end names of files."""
+    """Check that the languages can serve as file extensions."""
     for code in languages:
         if not re.fullmatch(r"[\w-]+", code):
             raise UsageError(f"--langs: {code!r} is not a language code, such as de or pt-BR")
@@ -123,12 +135,12 @@ def _print(report: splitting.SplitReport, n_pairs: int) -> None:
 
 
 def _parse_size(option: str, text: str | None) -> int | float | None:
-    """Return a number of pairs or a share; None for the default."""
+    """Parse a number of pairs or a share; None stands for the default."""
     if text is None:
         return None
     match = re.fullmatch(r"(\d[\d_,]*)|(\d+(?:\.\d+)?)\s?%", text.strip(), re.ASCII)
     if match is None or (match[2] and float(match[2]) >= 100):
-        raise UsageError(f"{option} {text}: give a number of pairs, such as 2000, or a share below 100%, such as 1%")
+        raise UsageError(f"{option} {text}: use a number of pairs, such as 2000, or a share below 100%, such as 1%")
     return int(re.sub("[_,]", "", match[1])) if match[1] else float(match[2]) / 100
 
 

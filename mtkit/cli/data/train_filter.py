@@ -19,20 +19,20 @@ def train_filter(
     corpora: CorporaArgument,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Run folder of the filter.")],
     budget: Annotated[
-        str, typer.Option(metavar="TIME", help="Time of the whole command, such as 20m or 1h30m.")
+        str, typer.Option(metavar="TIME", help="Time limit of the whole command, such as 20m or 1h30m.")
     ] = "20m",
     pairs: Annotated[
-        int, typer.Option(min=1000, metavar="N", help="Learn from at most N pairs, drawn evenly from the corpora.")
+        int, typer.Option(min=1000, metavar="N", help="Learn from at most N pairs, sampled evenly from the corpora.")
     ] = 200_000,
     langs: LangsOption = None,
     overrides: SetOption = None,
 ) -> None:
-    """Train a filter: a model that reads both sides of a pair and tells whether one translates the other.
+    """Train a filter: a model that reads both sides of a pair and estimates whether one translates the other.
 
     It learns from pairs that the rules of `mtkit data clean` keep, and from the same pairs with mistakes: another
-    sentence's translation, another number or name, words lost, added or replaced, ... Give it the best part of
-    your text. `mtkit data score` then judges any text of the two languages. The same command resumes an interrupted
-    training, and prints the folder of the finished model.
+    sentence's translation, another number or name, words lost, added or replaced, and so on. Give it the best part of
+    your text. `mtkit data score` then scores any text in the two languages. The command prints the folder of the
+    finished model; the same command resumes an interrupted training.
     """
     from mtkit.corpora.cleaning import sources
 
@@ -51,5 +51,5 @@ def train_filter(
     cfg = pair_filter.prepare_run(output, files, languages, overrides or [], budget=budget, most=pairs)
     result = training.train(cfg, since)
     pair_filter.complete(result.bundle, output)
-    log.info(f"to judge text with it: mtkit data score CORPUS -o scores.txt --model {output}")
+    log.info(f"to score text with it: mtkit data score CORPUS -o scores.txt --model {output}")
     print(result.bundle)

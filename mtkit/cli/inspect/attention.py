@@ -40,9 +40,9 @@ def show_attention(
 ) -> None:
     """Show what each head of each layer looks at while the model translates, or classifies, a sentence.
 
-    The terminal shows a table of shades: by default the cross-attention layer that aligns best, and the mean of its
-    heads; of a classifier the last layer, whose row <start> decides the label. Pictures, pages and JSON hold every
-    kind, layer and head, unless these options select some.
+    The terminal shows a table of shades: by default the mean of the heads in the cross-attention layer that aligns
+    best. For a classifier it shows the last layer, whose row <start> decides the label. Pictures, pages and JSON hold
+    every kind, layer and head, unless these options select some.
     """
     subject = load_any_subject(model, overrides)
 

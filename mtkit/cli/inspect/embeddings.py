@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def show_embeddings(
     words: Annotated[
         list[str],
-        typer.Argument(callback=valid_text, metavar="WORD", help="Words as written in text; with --pieces, tokens."),
+        typer.Argument(callback=valid_text, metavar="WORD", help="Words as in ordinary text, or tokens with --pieces."),
     ],
     side: Annotated[Literal["src", "tgt"], typer.Option(help="Source or target embeddings.")] = "src",
     top: Annotated[int, typer.Option("--top", "-n", min=1, help="Nearest tokens to show for each word.")] = 6,
@@ -32,7 +32,7 @@ def show_embeddings(
     pieces: Annotated[
         bool,
         typer.Option(
-            "--pieces", help="Take the words as tokens, as `mtkit tokenize` prints them, such as ▁cat or ing."
+            "--pieces", help="Treat the words as tokens in the spelling of `mtkit tokenize`, such as ▁cat or ing."
         ),
     ] = False,
     output: DrawingOption = None,
@@ -42,8 +42,9 @@ def show_embeddings(
     """Show the tokens nearest to words, by cosine similarity and by Euclidean distance.
 
     It shows three views: the trained model, the model before training (its random initial weights, or those of
-    train.init_from), and the difference of the two. A word of several tokens is the mean of their vectors. Single bytes
-    and special tokens are left out. The map is the plane of the words' two principal axes (PCA) in each view.
+    train.init_from), and the difference between the two. A word of several tokens gets the mean of their vectors. The
+    command leaves out single bytes and special tokens. The map is the plane of the words' two principal axes (PCA) in
+    each view.
     """
     if neighbours and output is None and not as_json:
         raise UsageError("--neighbours adds tokens to the map: give --output PICTURE, or --json, too")
@@ -109,14 +110,14 @@ def _text(
     for nearest in looked_up:
         word = nearest.word
         spelt = " ".join(f"{piece} ({token_id})" for piece, token_id in zip(word.pieces, word.ids, strict=True))
-        mean = "" if len(word.ids) == 1 else f": no token of its own, so the mean of these {len(word.ids)}"
+        mean = "" if len(word.ids) == 1 else f": not a single token, so this is the mean of these {len(word.ids)}"
         lines += ["", f"{word.text} = {spelt}{mean}"]
         if word.like:
             lines.append(f"  most similar spelling: {' '.join(word.like)}")
         for name, near in nearest.views.items():
             lines += _view_lines(name, near)
     if on_map is not None:
-        lines += ["", f"Share of the variance of its {len(on_map.points)} vectors that the map's axes show:"]
+        lines += ["", f"Share of the variance of its {len(on_map.points)} vectors that the axes of the map show:"]
         for name, plane in on_map.planes.items():
             lines.append(f"  {name:<19} {plane.explained[0]:.0%} + {plane.explained[1]:.0%}")
     return "\n".join(lines)
@@ -128,7 +129,7 @@ def _view_lines(name: str, near: embeddings.Neighbours) -> list[str]:
         "Euclidean": [f"{neighbour.token} {neighbour.distance:.2f}" for neighbour in near.euclidean],
     }
     if not near.cosine:
-        return [f"  {name:<19} none: training never moved this vector"]
+        return [f"  {name:<19} none: training has not changed this vector"]
     lines = []
     for measure, cells in rows.items():
         head = f"  {name if measure == 'cosine' else '':<19} {measure:<10} "

@@ -34,11 +34,13 @@ if TYPE_CHECKING:
 Part = Literal["train", "dev", "test"]
 
 
-PartOption = Annotated[Part, typer.Option("--corpus", rich_help_panel=TEXT, help="Which text of the model's config.")]
+PartOption = Annotated[
+    Part, typer.Option("--corpus", rich_help_panel=TEXT, help="Text of the model's config to score.")
+]
 SrcOption = Annotated[
     Path | None, typer.Option(rich_help_panel=TEXT, help="Use this text instead; may end in .gz, .xz or .zst.")
 ]
-TgtOption = Annotated[Path | None, typer.Option(rich_help_panel=TEXT, help="Its translation, line by line.")]
+TgtOption = Annotated[Path | None, typer.Option(rich_help_panel=TEXT, help="Translation of --src, line by line.")]
 SampleOption = Annotated[
     int | None,
     typer.Option(
@@ -48,14 +50,16 @@ SampleOption = Annotated[
     ),
 ]
 AllOption = Annotated[bool, typer.Option("--all", rich_help_panel=TEXT, help="Use every pair.")]
-TopOption = Annotated[int, typer.Option("--top", "-n", min=1, help="Pairs to show; with --near, sentences.")]
+TopOption = Annotated[
+    int, typer.Option("--top", "-n", min=1, help="Number of pairs to show, or of sentences with --near.")
+]
 TranslateOption = Annotated[bool, typer.Option("--translate", help="Add the model's own translations.")]
 NearOption = Annotated[
     str | None,
     typer.Option(
         callback=valid_text,
         metavar="SENTENCE",
-        help="Instead, show the source sentences nearest to this one, by encoder output.",
+        help="Show the source sentences that are nearest to this one by encoder output, instead of pairs.",
     ),
 ]
 ResultOption = Annotated[
@@ -81,18 +85,18 @@ def show_errors(
     overrides: DecodeSetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Find the pairs with the highest loss: noise in the corpus, or what the model has not learned.
+    """Find the pairs with the highest loss: noise in the corpus, or text that the model has not learned.
 
-    The command scores a sample of the pairs as `mtkit score` does, and sorts by nats (-log-probability) per target
-    token; the end of sentence counts. With --near, it sorts source sentences by the cosine of the encoder's mean output
-    over their tokens. Line numbers count from 1.
+    The command scores a sample of the pairs like `mtkit score`, and sorts it by nats (-log-probability) per target
+    token, with the end of sentence included. With --near, it sorts source sentences by the cosine between the means of
+    the encoder's outputs over their tokens. Line numbers count from 1.
     """
     if (src is None) != (tgt is None):
         raise UsageError("give both --src and --tgt, or neither")
     if sample is not None and take_all:
         raise UsageError(f"--sample {sample} and --all exclude each other")
     if near is not None and translate:
-        raise UsageError("--translate shows translations of the hardest pairs: leave out --near")
+        raise UsageError("--translate adds translations to the hardest pairs: leave out --near")
 
     if output is not None and as_json and output.suffix.lower() != ".json":
         raise UsageError(f"--json and --output {output}: name a .json file, or leave out --json")
@@ -151,7 +155,7 @@ def _form(output: Path | None, as_json: bool) -> str:
 
 
 class _Result:
-    """A result that can be written as JSON, TSV or text."""
+    """A result that the command can write as JSON, TSV or text."""
 
     def write(self, write: Callable[[str], None], form: str) -> None:
         if form == "json":
@@ -279,5 +283,5 @@ def _number(value: float) -> float | None:
 
 
 def _cell(value: object) -> str:
-    """Return the value as a column of a TSV line."""
+    """Format the value as a column of a TSV line."""
     return text_lines.as_column(str(value))

@@ -43,18 +43,18 @@ def show_masks(
 ) -> None:
     """Show the causal and padding masks of a padded batch, and prove that padding changes nothing.
 
-    A batch pads its sentences with <pad>, which no token may look at. The proof: the encoder's outputs and the logits
-    of each sentence in the batch equal those of the sentence alone, up to rounding; otherwise the exit code is 1. The
-    command also shows the difference without the padding mask.
+    A batch pads its sentences with <pad>, which no token may look at. The command compares the encoder's outputs and
+    the logits of each sentence in the batch with those of the sentence alone. The exit code is 1 if they differ by more
+    than rounding. The command also shows the difference without the padding mask.
 
     --json has one object: holds, tolerance, causal_mask (true where the row may look at the column) and sentences, each
-    with its source and target, padded_source, padded_target_input, source_mask (true at tokens), and under
-    with_mask and without_mask the largest differences, encoder and logits, and changed: the number of target positions
-    whose likeliest token changes.
+    with its source and target, padded_source, padded_target_input, source_mask (true at tokens), and under with_mask
+    and without_mask the largest differences, encoder and logits, and changed: the number of target positions whose
+    likeliest token changes.
     """
     if target is not None and len(target) != len(sentences):
         raise UsageError(
-            f"{len(sentences)} sentences but --target {len(target)} times; give one for each sentence, or none"
+            f"{len(sentences)} sentences, but {len(target)} times --target; give one for each sentence, or none"
         )
 
     subject = load_subject(model, overrides)
@@ -69,7 +69,7 @@ def show_masks(
         allowed = masks.TOLERANCE if tolerance is None else tolerance
         batch = masks.padded_batch(subject, pairs, tolerance=allowed, advance=bar.update)
     if not batch.padded:
-        log.warning("no sentence is padded, so nothing is proved; give several of different lengths")
+        log.warning("no sentence has padding, so there is nothing to prove; give sentences of different lengths")
     if output is not None:
         (masks.write_masks_page if output.suffix.lower() == ".html" else masks.write_picture)(output, batch)
         log_written(output)

@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 def show_model(
     sentence: Annotated[
         str | None,
-        typer.Argument(callback=valid_text, help="A sentence to follow through the layers.", metavar="SENTENCE"),
+        typer.Argument(
+            callback=valid_text,
+            help="Sentence whose shapes the command follows through the layers.",
+            metavar="SENTENCE",
+        ),
     ] = None,
     target: Annotated[
         str | None,
@@ -29,7 +33,8 @@ def show_model(
             "--target",
             callback=valid_text,
             rich_help_panel=TEXT,
-            help="Its translation, or of a classifier of pairs the second text. Default: as long as the sentence.",
+            help="Translation of the sentence; for a classifier of pairs, the second text. Default: a text as long "
+            "as the sentence.",
         ),
     ] = None,
     tokens: Annotated[
@@ -38,26 +43,31 @@ def show_model(
             "--tokens",
             min=1,
             rich_help_panel=TEXT,
-            help="Tokens of each side, including <end>, without a sentence; of a classifier, in all. Default: 20.",
+            help="Without a sentence: number of tokens on each side, including <end>; for a classifier, in total. "
+            "Default: 20.",
         ),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Show every layer, not only the first of equal layers.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Show every layer, not only the first of several equal ones.")
+    ] = False,
     config_path: Annotated[
-        Path | None, typer.Option("--config", "-c", help="Show the model of this YAML file, trained or not.")
+        Path | None,
+        typer.Option("--config", "-c", help="Show the model that this YAML file describes, trained or not."),
     ] = None,
     model: ModelOption = None,
     overrides: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a model's layers with shapes along one sentence, and parameters and multiply-adds by part.
+    """Show a model's layers with their shapes for one sentence, and parameters and multiply-adds by part.
 
-    Multiply-adds count the matrix products of one pass over the pair, as in training; the rest is small in comparison.
-    A matrix that two parts share counts in the first. A classifier is an encoder, whose output gives the labels.
+    Multiply-adds count the matrix products of one forward pass over the pair, as in training; other operations are few
+    in comparison. A matrix that two parts share counts in the first one. A classifier is an encoder whose output gives
+    the labels.
     """
     if model is not None and config_path is not None:
         raise UsageError("give either --model or --config, not both")
     if target is not None and sentence is None:
-        raise UsageError("--target goes with a sentence: give SENTENCE, too")
+        raise UsageError("--target needs a sentence: give SENTENCE, too")
 
     if tokens is not None and sentence is not None:
         raise UsageError("give a sentence or --tokens, not both")
@@ -90,16 +100,18 @@ def _architecture(model: Path | None, config_path: Path | None, overrides: list[
         return model_summary.Architecture.from_bundle(files)
     architecture = model_summary.Architecture.from_config(config)
     if architecture.tokenizers is None:
-        log.info(f"{config_path}: no tokenizers yet; vocabularies as large as the config asks")
+        log.info(
+            f"{config_path}: the tokenizers do not exist yet; the sizes of the vocabularies are those in the config"
+        )
     return architecture
 
 
 def _print_layers(summary: model_summary.ModelSummary, every: bool) -> None:
     if summary.task == "classify":
         labels = f"one of {summary.tgt_vocab_size} labels"
-        print(f"{summary.n_src} tokens, <start> and <end> counted, that get {labels}\n")
+        print(f"{summary.n_src} tokens, including <start> and <end>, that get {labels}\n")
     else:
-        print(f"one pair of {summary.n_src} source and {summary.n_tgt} target tokens, <end> counted\n")
+        print(f"one pair of {summary.n_src} source and {summary.n_tgt} target tokens, including <end>\n")
     layers = summary.layers if every else [layer for layer in summary.layers if _index_in_stack(layer) == 0]
     rows = [
         (layer.name, layer.kind, _shapes(layer.inputs), _shapes([layer.output]), f"{layer.parameters:,}")
@@ -110,7 +122,7 @@ def _print_layers(summary: model_summary.ModelSummary, every: bool) -> None:
     if not every:
         for stack, n in hidden.items():
             names = f"{stack}.1" if n == 2 else f"{stack}.1 to {stack}.{n - 1}"
-            print(f"{names}: like {stack}.0 (--all shows them)")
+            print(f"{names}: like {stack}.0 (use --all to show them)")
 
 
 def _index_in_stack(layer: model_summary.Layer) -> int:
@@ -153,11 +165,11 @@ def _print_parts(summary: model_summary.ModelSummary) -> None:
     heading = ("part", "parameters", "", "multiply-adds", "", *each)
     _print_table([heading, *rows, total], n_left=1)
     for name, first in summary.shared.items():
-        print(f"{name} is {first}, and counts there")
+        print(f"{name} is {first}, which counts it")
 
 
 def _print_table(rows: list[tuple[str, ...]], n_left: int) -> None:
-    """The first n_left columns flush left, the others flush right."""
+    """Align the first n_left columns left, and the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = (

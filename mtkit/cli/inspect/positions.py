@@ -30,11 +30,13 @@ def show_positions(
     d_model: Annotated[
         int | None,
         typer.Option(
-            min=2, max=8192, help=f"Width of the --kind; for rotary and relative, of a head. Default: {_WIDTH}."
+            min=2,
+            max=8192,
+            help=f"Width of the encoding of --kind; for rotary and relative, the width of a head. Default: {_WIDTH}.",
         ),
     ] = None,
     side: Annotated[Literal["src", "tgt"] | None, typer.Option(help="Which side of the model. Default: src.")] = None,
-    length: Annotated[int, typer.Option(min=2, max=2048, help="Positions to show, from 0.")] = 64,
+    length: Annotated[int, typer.Option(min=2, max=2048, help="Number of positions to show, from position 0.")] = 64,
     output: DrawingOption = None,
     model: ModelOption = None,
     as_json: JsonOption = False,
@@ -42,13 +44,13 @@ def show_positions(
     """Show how the model encodes the order of tokens: the encoding, the similarity of positions, the wavelengths.
 
     Similarity is the dot product and the cosine of two positions' vectors: for each distance, the mean, the lowest and
-    the highest over all pairs at that distance. Rotary positions have no vectors: there it is the product of a query
-    and an equal key, rotated to the two positions. The wavelength of a dimension is the number of positions in one
-    period of its sine; for a learned dimension, of the wave that explains most of it.
+    the highest over all pairs at that distance. Rotary positions have no vectors, so the command takes the product of a
+    query and an equal key, rotated to the two positions. The wavelength of a dimension is the number of positions in
+    one period of its sine; for a learned dimension, of the wave that explains most of it.
 
-    Relative and alibi positions are part of attention, and are shown by the distance of a key from the query: what
-    alibi adds to the scores of each head, or the lengths of a relative layer's vectors for keys and values and which
-    distances have similar ones. --length is the longest distance of alibi.
+    Relative and alibi positions are part of attention. The command shows them by the distance of a key from the query:
+    the number that alibi adds to the scores of each head, or the lengths of a relative layer's vectors for keys and
+    values, and which distances have similar vectors. --length is the longest distance of alibi.
 
     --json has one object: kind, origin, n_positions, width, embedding_length (mean, of a model), dot_spread (the most
     that the product differs at one distance), similarity (distance, and mean, low, high of dot and cosine), wavelengths
@@ -56,13 +58,13 @@ def show_positions(
     each chart.
     """
     if kind is None and d_model is not None:
-        raise UsageError("--d-model needs --kind; a model has its own width")
+        raise UsageError("--d-model needs --kind; the width of a model is fixed")
     if kind is not None and (model is not None or side is not None):
         raise UsageError("give either --kind, or a model with --model and --side")
     if kind == "alibi" and d_model is not None:
         raise UsageError("--d-model: alibi positions have no width")
     if kind in ("sinusoidal", "marian", "rotary") and (d_model or _WIDTH) % 2:
-        raise UsageError(f"--d-model {d_model}: {kind} positions put dimensions in pairs, so give an even number")
+        raise UsageError(f"--d-model {d_model}: {kind} positions use pairs of dimensions; give an even number")
 
     subject = None if kind else load_subject(model).model
     shown = subject.cfg.positions if subject else kind

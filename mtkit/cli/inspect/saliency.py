@@ -30,23 +30,26 @@ def show_saliency(
     top: Annotated[
         int | None,
         typer.Option(
-            "--top", "-n", min=1, help="Source tokens to show for each target token. Default: 2; of a classifier: all."
+            "--top",
+            "-n",
+            min=1,
+            help="Number of source tokens to show for each target token. Default: 2; for a classifier, all.",
         ),
     ] = None,
     erase: Annotated[
         Literal["pad", "unk", "omit"],
-        typer.Option(help="Erase a source token by masking it in place, replacing it by <unk>, or leaving it out."),
+        typer.Option(help="How to erase a source token: mask it in place, replace it by <unk>, or leave it out."),
     ] = "pad",
     layer: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="Show the attention of this decoder layer. Default: the one that aligns best. Of a classifier: of "
-            "this encoder layer. Default: the last.",
+            help="Show the attention of this decoder layer, or encoder layer of a classifier. Default: the decoder "
+            "layer that aligns best, or the last encoder layer.",
         ),
     ] = None,
     label: Annotated[
-        str | None, typer.Option(help="Of a classifier: explain this label. Default: the likeliest.")
+        str | None, typer.Option(help="For a classifier: explain this label. Default: the likeliest.")
     ] = None,
     target: TargetOption = None,
     beam_size: BeamSizeOption = None,
@@ -57,14 +60,16 @@ def show_saliency(
 ) -> None:
     """Show which source tokens each token of a translation, or the label of a classifier, depends on.
 
-    There are three measures. Erasure: how many nats its log-probability falls without the source token. Gradient x
-    input: how fast the log-probability rises with the length of the source token's embedding. Attention: the weight of
-    the cross-attention. The first two may be negative. The alignment links words by that attention.
+    The command shows three measures. Erasure is the number of nats by which the log-probability of the target token
+    falls without the source token. Gradient x input is the rate at which that log-probability rises with the length of
+    the source token's embedding. Attention is the weight of the cross-attention. The first two may be negative. The
+    alignment links words by that attention.
 
-    Of a label: the same by its log-odds, log(p / (1 - p)), and the attention of <start>, from which the label is read.
+    For a label, the command uses its log-odds, log(p / (1 - p)), and the attention of <start>, from which the model
+    predicts the label.
     """
     if target is not None and beam_size is not None:
-        raise UsageError("--target gives the translation, so there is no search for --beam-size")
+        raise UsageError("--target gives the translation, so there is no search: leave out --beam-size")
 
     subject = load_any_subject(model, overrides)
 
@@ -97,10 +102,12 @@ def _pair(
 
     if isinstance(subject, sentence_pair.ClassifierSubject):
         if beam_size is not None:
-            raise UsageError("--beam-size is for a translator's search, and the model is a classifier; leave it out")
+            raise UsageError(
+                "--beam-size applies to a translator's search, but the model is a classifier; leave it out"
+            )
         return subject.pair(sentence, target, label)
     if label is not None:
-        raise UsageError("--label is for a classifier, and the model is a translator; give --target")
+        raise UsageError("--label needs a classifier, but the model is a translator; use --target")
     return subject.pair(sentence, target=target, beam_size=beam_size)
 
 
@@ -126,7 +133,7 @@ def _print_label(result: saliency.Saliency, top: int | None) -> None:
 
     pair, maps = result.pair, saliency.heat_maps(result)
     print(pair.src.text)
-    print(f"what speaks for {pair.tgt.text} ({pair.chosen_by}): positive values for it, negative ones against it")
+    print(f"evidence for {pair.tgt.text} ({pair.chosen_by}): positive values speak for it, negative ones against it")
     if result.likeliest:
         print(f"the likeliest label is {result.likeliest}")
     [erasure] = result.erasure

@@ -1,4 +1,4 @@
-"""What the subcommands of `inspect` share: options, loading a model, a sentence pair as text and as JSON."""
+"""Options of the subcommands of `inspect`, loading of a model, and output of a sentence pair as text or JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mtkit.inspection import sentence_pair
 
 SentenceArgument = Annotated[
-    str, typer.Argument(callback=valid_text, metavar="SENTENCE", help="The sentence to translate, or to classify.")
+    str, typer.Argument(callback=valid_text, metavar="SENTENCE", help="Sentence to translate or to classify.")
 ]
 TargetOption = Annotated[
     str | None,
@@ -27,12 +27,14 @@ TargetOption = Annotated[
         "--target",
         callback=valid_text,
         rich_help_panel=TEXT,
-        help="Use this translation. Default: the model's. Of a classifier of pairs: the second text.",
+        help="Use this translation; for a classifier of pairs, this second text. Default: the model's translation.",
     ),
 ]
 DrawingOption = Annotated[
     Path | None,
-    output_option(suffixes=(".png", ".svg", ".html"), help="Also draw it: a .png or .svg picture, or an .html page."),
+    output_option(
+        suffixes=(".png", ".svg", ".html"), help="Also draw the result in this .png or .svg picture or .html page."
+    ),
 ]
 
 
@@ -42,7 +44,7 @@ def log_written(output: Path) -> None:
 
 
 def load_model(model: Path | None, overrides: Sequence[str] | None = None) -> bundle.Bundle:
-    """Load the model, and log which it is."""
+    """Load the model and log its name."""
     from mtkit import bundle
 
     folder = bundle.find_model(model)
@@ -56,7 +58,7 @@ def load_model(model: Path | None, overrides: Sequence[str] | None = None) -> bu
 
 
 def load_subject(model: Path | None, overrides: Sequence[str] | None = None) -> sentence_pair.Subject:
-    """Load the model with what it takes to translate and inspect a sentence."""
+    """Load the model for translating and inspecting a sentence."""
     from mtkit.inspection import sentence_pair
 
     return sentence_pair.Subject(load_model(model, overrides))
@@ -65,7 +67,7 @@ def load_subject(model: Path | None, overrides: Sequence[str] | None = None) -> 
 def load_any_subject(
     model: Path | None, overrides: Sequence[str] | None = None
 ) -> sentence_pair.Subject | sentence_pair.ClassifierSubject:
-    """Load the translator or the classifier with what it takes to inspect a sentence."""
+    """Load the translator or the classifier for inspecting a sentence."""
     from mtkit import bundle
 
     files = bundle.read_bundle(bundle.find_model(model), overrides or (), task="any")
@@ -86,13 +88,13 @@ def short_bar(total: int, description: str, unit: str) -> tqdm[Any]:
 
 
 def print_pair(pair: sentence_pair.SentencePair) -> None:
-    """Print the source with its ids, and the translation with what chose it."""
+    """Print the source with its ids, and the translation with its origin."""
     widths = [
         max(len(piece), len(str(token_id))) for piece, token_id in zip(pair.src.pieces, pair.src.ids, strict=True)
     ]
     print("source      " + " ".join(f"{piece:<{w}}" for piece, w in zip(pair.src.pieces, widths, strict=True)).rstrip())
     print("ids         " + " ".join(f"{i:<{w}}" for i, w in zip(pair.src.ids, widths, strict=True)).rstrip())
-    end = "" if pair.finished else "; the length limit ended it"
+    end = "" if pair.finished else "; cut at the length limit"
     print(f"translation {pair.tgt.text}  ({pair.chosen_by}{end})")
 
 

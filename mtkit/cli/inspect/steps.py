@@ -30,7 +30,9 @@ _BAR = 30  # characters that a probability of 1 fills
 
 def show_steps(
     sentence: SentenceArgument,
-    top: Annotated[int, typer.Option("--top", "-n", min=1, help="Likeliest next tokens to show at each step.")] = 5,
+    top: Annotated[
+        int, typer.Option("--top", "-n", min=1, help="Number of likeliest next tokens to show at each step.")
+    ] = 5,
     target: TargetOption = None,
     beam_size: Annotated[
         int | None,
@@ -38,7 +40,7 @@ def show_steps(
     ] = None,
     output: Annotated[
         Path | None,
-        output_option(suffixes=(".html",), help="Also draw it: an .html page."),
+        output_option(suffixes=(".html",), help="Also draw the result in this .html page."),
     ] = None,
     model: ModelOption = None,
     overrides: DecodeSetOption = None,
@@ -46,12 +48,12 @@ def show_steps(
 ) -> None:
     """Show the decoding loop from <start> to <end>: the likeliest next tokens, and the chosen one.
 
-    Each step computes the whole prefix again, and checks two things up to rounding: the distributions of earlier
-    positions stay the same while the prefix grows; and the engine, which caches earlier positions and computes only the
-    newest, gives the same distributions. The exit code is 1 if a check fails.
+    Each step computes the whole prefix again and checks two things, up to rounding. First, the distributions of earlier
+    positions stay the same while the prefix grows. Second, the engine, which caches earlier positions and computes only
+    the newest, gives the same distributions. The exit code is 1 if a check fails.
     """
     if target is not None and beam_size is not None:
-        raise UsageError("--target gives the translation, so there is no search for --beam-size")
+        raise UsageError("--target gives the translation, so there is no search: leave out --beam-size")
 
     subject = load_subject(model, overrides)
 
@@ -85,7 +87,7 @@ def _print(result: steps.DecodingSteps) -> None:
         if step.rank > len(step.best):
             _print_guess(step.chosen, step.rank, step, widths)
         if n > 1:
-            print(f"  earlier distributions changed by {step.moved:.1e} nats at most")
+            print(f"  earlier distributions changed by at most {step.moved:.1e} nats")
     print(f"\nlog-probability of the translation: {result.log_prob:.4f}")
     for what, figure, holds in _checks(result):
         print(f"{'holds ' if holds else 'BROKEN'}  {what}: {figure}")
@@ -107,8 +109,12 @@ def _checks(result: steps.DecodingSteps) -> list[tuple[str, str, bool]]:
         return f"largest difference {difference:.1e} nats (tolerance {steps.TOLERANCE:.0e})"
 
     return [
-        ("earlier distributions stay as they were while the prefix grows", figure(result.moved), result.prefix_holds),
-        ("the engine's cached decoding gives the same ones", figure(result.cached_differs), result.cache_agrees),
+        ("earlier distributions do not change while the prefix grows", figure(result.moved), result.prefix_holds),
+        (
+            "the engine's cached decoding gives the same distributions",
+            figure(result.cached_differs),
+            result.cache_agrees,
+        ),
     ]
 
 

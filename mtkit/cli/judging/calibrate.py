@@ -1,4 +1,4 @@
-"""`mtkit calibrate`: fit the confidence of a model's translations, and keep it in the bundle."""
+"""`mtkit calibrate`: fit the confidence of a model's translations, and store it in the bundle."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def calibrate(
         Path | None, typer.Option(rich_help_panel=TEXT, help="Reference translations, line by line.")
     ] = None,
     threshold: Annotated[
-        float, typer.Option(min=0, max=100, help="A translation counts as good from this sentence chrF2.")
+        float, typer.Option(min=0, max=100, help="A translation counts as good if its sentence chrF2 is at least this.")
     ] = 60.0,
     max_sentences: Annotated[
         int, typer.Option("--max-sentences", min=20, help="Use at most N sentences, evenly spaced.")
@@ -38,9 +38,9 @@ def calibrate(
 ) -> None:
     """Calibrate the confidence that `mtkit translate --json` gives: the probability that a translation is good.
 
-    Good means a sentence chrF2 of at least --threshold. The command fits on every other sentence, reports on the rest,
-    and keeps the result in the bundle as confidence.json. The confidence holds for text like the dev set; several dev
-    sets share --max-sentences evenly.
+    A translation is good if its sentence chrF2 is at least --threshold. The command fits on every other sentence,
+    reports on the rest, and stores the result in the bundle as confidence.json. The confidence is valid for text like
+    the dev set. Several dev sets share --max-sentences evenly.
     """
     from mtkit import bundle
     from mtkit.translation import confidence
@@ -69,7 +69,7 @@ def calibrate(
 
 
 def _texts(folder: Path, src: Path | None, ref: Path | None, n: int) -> list[dev_text.DevText]:
-    """Return the text to calibrate on: src and ref, or all dev sets of the model's config; n sentences at most."""
+    """Return at most n sentences to calibrate on: from src and ref, or from all dev sets of the model's config."""
     from mtkit import bundle
     from mtkit.data import corpus, dev_text
 

@@ -1,4 +1,4 @@
-"""`mtkit check`: check a model's translations, or given ones, by a suite of behaviour checks."""
+"""`mtkit check`: check the translations of a model, or of a file, against a suite of behaviour checks."""
 
 from __future__ import annotations
 
@@ -36,13 +36,17 @@ SuiteArgument = Annotated[
 ]
 GivenOption = Annotated[
     Path | None,
-    typer.Option(rich_help_panel=TEXT, help="Check this file: translations of the lines that --sources prints."),
+    typer.Option(
+        rich_help_panel=TEXT, help="Check the translations in this file, one for each line that --sources prints."
+    ),
 ]
 SourcesOption = Annotated[
     bool,
     typer.Option("--sources", rich_help_panel=TEXT, help="Print the lines to translate for the suite, and stop."),
 ]
-ShowOption = Annotated[int, typer.Option(min=0, rich_help_panel=OUTPUT, help="Failed cases to show for each check.")]
+ShowOption = Annotated[
+    int, typer.Option(min=0, rich_help_panel=OUTPUT, help="Number of failed cases to show for each check.")
+]
 JunitOption = Annotated[
     Path | None,
     output_option("--junit", help="Also write the result as JUnit XML, for build servers."),
@@ -62,9 +66,9 @@ def check(
     junit: JunitOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check how a translator behaves: that it keeps numbers, negation, names and emoji, and more.
+    """Check a translator's behaviour, such as whether it keeps numbers, negation, names and emoji.
 
-    A suite lists sentences and what must hold of their translations. The exit code is 1 if a check fails.
+    A suite lists sentences and the conditions that their translations must meet. The exit code is 1 if a check fails.
     """
     from mtkit.evaluation.behaviour import report
     from mtkit.evaluation.behaviour import suite as suites
@@ -72,7 +76,7 @@ def check(
     suite = suites.load_suite(suite_path)
     translating = Translating(beam_size, engine, device, overrides or [])
     if (sources or hyp) and (models or translating.is_changed):
-        raise UsageError("--sources and --hyp need no model: leave out --model and the options for translating")
+        raise UsageError("--sources and --hyp do not use a model: leave out --model and the options for translating")
     if sources:
         for line in suite.sources:
             print(line)
@@ -100,8 +104,8 @@ def _given(hyp: Path, suite: suites.Suite, suite_path: Path) -> list[str]:
     texts = list(text_lines.read_lines(hyp))
     if len(texts) != len(suite.sources):
         raise DataError(
-            f"{hyp} has {counted(len(texts), 'line')}, the suite has {len(suite.sources):,} translated; line n must "
-            f"translate line n of: mtkit check {suite_path} --sources"
+            f"{hyp} has {counted(len(texts), 'line')}, but the suite has {len(suite.sources):,} to translate; line n "
+            f"must translate line n of: mtkit check {suite_path} --sources"
         )
     return texts
 

@@ -25,7 +25,8 @@ TextArgument = Annotated[
     typer.Argument(
         callback=valid_text,
         metavar="TEXT",
-        help="Sentences; for a classifier of pairs, a source and its target. Default: lines of standard input.",
+        help="Sentences to label; for a classifier of pairs, a source and its target. Default: lines of standard "
+        "input.",
     ),
 ]
 JsonLinesOption = Annotated[
@@ -44,8 +45,8 @@ def classify(
 ) -> None:
     """Label sentences, the lines of a file, or a stream with a classifier (task: classify).
 
-    A line of output has the likeliest label, a tab, and its probability; a blank line stays blank. A classifier of
-    pairs reads lines of source, tab, target.
+    Each line of output has the likeliest label, a tab, and its probability; a blank line stays blank. A classifier of
+    pairs reads lines with a source, a tab and a target.
     """
     from mtkit import bundle
 
@@ -67,7 +68,7 @@ def classify(
 
 
 def _windows(classifier: mtkit.Classifier, text: list[str] | None, input_path: Path | None) -> Iterator[list[str]]:
-    """Yield the lines to classify in windows; from standard input, as many as have arrived."""
+    """Yield the lines to classify in windows; a window of standard input holds the lines that have arrived."""
     if text:
         if classifier.reads_pairs and len(text) == 2 and not any("\t" in one for one in text):
             text = ["\t".join(text)]
@@ -80,12 +81,12 @@ def _windows(classifier: mtkit.Classifier, text: list[str] | None, input_path: P
                 bar.update(len(window))
     else:
         if sys.stdin is not None and sys.stdin.isatty():
-            log.info("reading lines from the terminal; Ctrl-D ends")
+            log.info("reading lines from the terminal; press Ctrl-D to finish")
         yield from arriving_windows(classifier.window)
 
 
 def _columns(classifier: mtkit.Classifier, line: str, name: str, number: int) -> classifiers.Text:
-    """Return the text, or the pair, of a line. Raises DataError for one with other columns."""
+    """Return the text or the pair in a line. Raises DataError if the line has other columns."""
     columns = line.split("\t")
     if not classifier.reads_pairs:
         if len(columns) > 1:
@@ -98,7 +99,7 @@ def _columns(classifier: mtkit.Classifier, line: str, name: str, number: int) ->
         return "", ""
     if len(columns) != 2:
         more = "; for the first two columns of a file alone: cut -f1,2" if len(columns) > 2 else ""
-        raise DataError(f"{name}: line {number}: not source, tab, target, which this classifier reads{more}")
+        raise DataError(f"{name}: line {number}: expected source, tab, target for this classifier{more}")
     return columns[0], columns[1]
 
 

@@ -1,4 +1,4 @@
-"""`mtkit compare`: compare systems on a test set, by kinds of sentences and by examples."""
+"""`mtkit compare`: compare systems on a test set, with kinds of sentences and examples."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ SystemsArgument = Annotated[
     list[str],
     typer.Argument(
         metavar="[NAME=]PATH",
-        help="Files of translations, or runs or bundles, which translate now. The others are compared with the first, "
-        "the baseline. The default name is the path.",
+        help="Files of translations, or runs or bundles, with which mtkit translates the test set. The first one is "
+        "the baseline for the others. The default name is the path.",
     ),
 ]
 PageOption = Annotated[
     Path | None,
-    output_option(suffixes=(".html",), help="Write a report to this .html page; print only the result."),
+    output_option(suffixes=(".html",), help="Write the report to this .html page and print only the result."),
 ]
 FailIfWorseOption = Annotated[
     bool,
     typer.Option(
         "--fail-if-worse",
         rich_help_panel=OUTPUT,
-        help="Exit with code 1 if a system is significantly worse than the first, by any metric: for release scripts.",
+        help="For release scripts: exit with code 1 if a system is significantly worse than the first by any metric.",
     ),
 ]
 
@@ -75,15 +75,16 @@ def compare(
 ) -> None:
     """Compare systems on a test set: scores, significance of differences, kinds of sentences, examples.
 
-    Approximate randomization judges a difference, corrected for the number of tests (Holm). Rules of thumb sort
-    sentences by length, rarity of their words in the training text, numbers, names, negation and questions.
+    The command tests differences by approximate randomization, corrected for the number of tests (Holm). Simple rules
+    group the sentences by length, by how rare their words are in the training text, and by numbers, names, negation and
+    questions.
     """
     from mtkit.evaluation.comparison import comparison as comparisons
     from mtkit.evaluation.comparison import page, systems, text
     from mtkit.evaluation.task import Measures, TextOptions, prepare
 
     if len(paths) < 2:
-        raise UsageError(f"{paths[0]} is the only system; give two or more, or score it with `mtkit evaluate`")
+        raise UsageError(f"{paths[0]} is the only system; give at least two, or score it with `mtkit evaluate`")
     translating = Translating(beam_size, engine, device, overrides or [])
     places, _ = systems.find_places(paths, [])
     translating.check(any_model=any(place.is_model for place in places))

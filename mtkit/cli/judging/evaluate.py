@@ -55,8 +55,8 @@ SystemOption = Annotated[
         "--hyp",
         metavar="[NAME=]PATH",
         rich_help_panel=SYSTEMS,
-        help="A system to score: a file of translations, or a run or bundle, which translates now. Repeat to compare "
-        "several. The default name is the path.",
+        help="A system to score: a file of translations, or a run or bundle, with which mtkit translates the test "
+        "set. Repeat to compare several. The default name is the path.",
     ),
 ]
 GroupOption = Annotated[
@@ -65,7 +65,7 @@ GroupOption = Annotated[
         "--group",
         metavar="NAME=SYSTEM,SYSTEM",
         rich_help_panel=SYSTEMS,
-        help="Systems that differ only by their seed, by name or path; adds their mean and standard deviation.",
+        help="Names or paths of systems that differ only in their seed; adds their mean and standard deviation.",
     ),
 ]
 BaselineOption = Annotated[
@@ -80,11 +80,13 @@ MetricOption = Annotated[
         "--metric",
         metavar="NAME",
         rich_help_panel=METRIC,
-        help=f"One of {', '.join(METRICS)}; repeat for several. chrF2++ is also called chrF++. Default: all.",
+        help=f"Score by this metric: {', '.join(METRICS)}; repeat for several. chrF2++ is also called chrF++. "
+        "Default: all.",
     ),
 ]
 LowercaseOption = Annotated[
-    bool, typer.Option("--lowercase", rich_help_panel=METRIC, help="Ignore case in BLEU and chrF; TER always does.")
+    bool,
+    typer.Option("--lowercase", rich_help_panel=METRIC, help="Ignore case in BLEU and chrF; TER always ignores it."),
 ]
 BootstrapOption = Annotated[
     int, typer.Option("--bootstrap", min=2, rich_help_panel=METRIC, help="Samples for intervals.")
@@ -92,7 +94,7 @@ BootstrapOption = Annotated[
 RandomizationOption = Annotated[
     int, typer.Option("--randomization", min=1, rich_help_panel=METRIC, help="Trials for tests.")
 ]
-SeedOption = Annotated[int, typer.Option(min=0, rich_help_panel=METRIC, help="Seed of samples and trials.")]
+SeedOption = Annotated[int, typer.Option(min=0, rich_help_panel=METRIC, help="Random seed of samples and trials.")]
 BreakdownOption = Annotated[
     bool,
     typer.Option(
@@ -102,8 +104,8 @@ BreakdownOption = Annotated[
 KeepOption = Annotated[
     Path | None,
     output_option(
-        help="Write the model's translations to this file; may end in .gz, .xz or .zst. Of a classifier: write a page "
-        "with curves to this .html file."
+        help="Write the model's translations to this file; may end in .gz, .xz or .zst. For a classifier, write a "
+        "page with curves to this .html file."
     ),
 ]
 LabelledOption = Annotated[
@@ -112,7 +114,7 @@ LabelledOption = Annotated[
         "--tsv",
         rich_help_panel=TEXT,
         help="Labelled text for a classifier: text, tab, label on each line, or source, tab, target, tab, label. "
-        "Default: the --split of its config.",
+        "Default: the set of its config that --split selects.",
     ),
 ]
 
@@ -147,11 +149,11 @@ def evaluate(
 ) -> None:
     """Score a model, or files of translations, on a test set: BLEU, chrF, chrF++ and TER with 95 % intervals.
 
-    Several systems are compared with the baseline by approximate randomization, corrected for their number (Holm).
-    sacreBLEU computes all scores but those of --scores; the signature of a score says how.
+    The command compares several systems with the baseline by approximate randomization, corrected for their number
+    (Holm). sacreBLEU computes all scores except those of --scores; the signature of a score lists its settings.
 
-    A classifier (task: classify) is scored on labelled text: accuracy, precision, recall, F1 and AUC of each label, how
-    far its probabilities can be trusted, and which labels it confuses.
+    For a classifier (task: classify), the command scores labelled text: accuracy, precision, recall, F1 and AUC of each
+    label, the calibration of its probabilities, and which labels it confuses.
 
     With --split dev, the command scores each of several dev sets separately.
     """
@@ -216,7 +218,7 @@ def _evaluate_systems(
     *,
     as_json: bool,
 ) -> None:
-    """Score translators and files of translations. named: --system, --group and --model."""
+    """Score translators and files of translations. named: values of --system, --group and --model."""
     from mtkit.cli.judging.score_tables import as_record, as_text
     from mtkit.evaluation.comparison.systems import find_places
     from mtkit.evaluation.evaluate import evaluate_places
@@ -272,7 +274,7 @@ def _classifier(models: list[Path] | None, tsv: Path | None) -> Path | None:
 
 
 def _keep_for_report(model: Path, result: Evaluation) -> None:
-    """Let the run's report.html show what its model reaches on the test set of its config."""
+    """Add the model's scores on the test set of its config to the run's report.html."""
     from mtkit.runs import report
 
     if (model.parent / "metrics.jsonl").exists():

@@ -1,4 +1,4 @@
-"""What `mtkit evaluate` does for a classifier: score it on labelled text."""
+"""The part of `mtkit evaluate` for classifiers: score one on labelled text."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 
 def is_classifier(folder: Path) -> bool:
-    """Whether the bundle is a classifier's."""
+    """Return whether the bundle is a classifier's."""
     from mtkit.config.reading import loading
 
     return loading.load_config(folder / "config.yaml").task == "classify"
 
 
 def check_options(given: Mapping[str, object], output: Path | None) -> None:
-    """Raise UsageError for options of translators. given: option to its value, empty if it was not given."""
+    """Raise UsageError for options of translators. given: option to its value, empty if the user left it out."""
     if foreign := [option for option, value in given.items() if value]:
         raise UsageError(
-            f"{', '.join(foreign)}: for translators, and the model is a classifier; its text is --tsv, or a --split of "
-            "its config"
+            f"{', '.join(foreign)}: only for translators, but the model is a classifier; give its text with --tsv, "
+            "or a --split of its config"
         )
     if output is not None and output.suffix.lower() != ".html":
-        raise UsageError(f"--output {output}: a classifier's result is a page; give a name that ends in .html")
+        raise UsageError(f"--output {output}: the result of a classifier is a page; give a name that ends in .html")
 
 
 def evaluate_labels(
@@ -49,7 +49,9 @@ def evaluate_labels(
     """Score the classifier, and print the scores; also write them as a page if there is an output."""
 
     if tsv is not None and dev_set is not None:
-        raise UsageError(f"--dev-set {dev_set} is a set of the model's config, but --tsv names a file: leave one out")
+        raise UsageError(
+            f"--dev-set {dev_set} selects a set of the model's config, but --tsv names a file: leave one out"
+        )
     sets = [None] if tsv else dev_sets(folder, split, dev_set)
     check_single_set(sets, {"--output": output})
     results = {
@@ -73,7 +75,7 @@ def evaluate_labels(
 def _score(
     classifier: mtkit.Classifier, tsv: Path | None, split: Split, dev_set: str | None
 ) -> labelled.LabelledEvaluation:
-    """Score the classifier on one set, and log what it did not read."""
+    """Score the classifier on one set, and log how many rows it left out."""
     from mtkit.evaluation import labelled
 
     corpus = labelled.labelled_corpus(classifier.files, tsv, split, dev_set)
@@ -82,7 +84,7 @@ def _score(
         result = labelled.evaluate_classifier(classifier, corpus, advance=bar.update)
     classifier.report()
     if result.n_blank:
-        log.warning(f"{path}: {result.n_blank:,} of {result.n_blank + result.n:,} rows have no text and are left out")
+        log.warning(f"{path}: left out {result.n_blank:,} of {result.n_blank + result.n:,} rows, which have no text")
     return result
 
 
@@ -90,7 +92,7 @@ def refuse_tsv(tsv: Path | None, folder: Path | None) -> None:
     """Raise UsageError for labelled text where a translator, or no model, is scored."""
     if tsv is not None and folder is None:
         raise UsageError(
-            f"--tsv {tsv}: labelled text for a classifier, but --system, --src and --ref are for translators"
+            f"--tsv {tsv}: labelled text is for a classifier, but --system, --src and --ref are for translators"
         )
     if tsv is not None:
         raise UsageError(

@@ -34,7 +34,7 @@ SrcOption = Annotated[
         help="Source text, may end in .gz, .xz or .zst. Default: lines of source, tab, target on standard input.",
     ),
 ]
-TgtOption = Annotated[Path | None, typer.Option(rich_help_panel=TEXT, help="Its translation, line by line.")]
+TgtOption = Annotated[Path | None, typer.Option(rich_help_panel=TEXT, help="Translation of --src, line by line.")]
 TokensOption = Annotated[
     bool, typer.Option("--tokens", rich_help_panel=OUTPUT, help="Add each target token with its log-probability.")
 ]
@@ -66,10 +66,10 @@ def score(
 
     Each pair is a line of tab-separated columns: log-probability of the translation (natural log, including the end of
     sentence), number of tokens (including the end), log-probability per token, perplexity per token; then the tokens as
-    piece=log-probability (--tokens) and the alignment (--alignments). Pairs that cannot be scored (a blank source, a
-    side longer than the model's positions) show nan and are counted on stderr; nothing is cut. Last digits may vary,
-    because rounding depends on the pairs that share a batch, and on the number of threads. With --src, --tgt and
-    --output, the same command resumes an interrupted job.
+    piece=log-probability (--tokens) and the alignment (--alignments). The command prints nan for pairs that it cannot
+    score (a blank source, a side longer than the model's positions), and their number on stderr; it truncates nothing.
+    The last digits may vary, because rounding depends on the pairs in the same batch and on the number of threads. With
+    --src, --tgt and --output, the same command resumes an interrupted job.
     """
     from mtkit import bundle
 
@@ -79,7 +79,7 @@ def score(
     where = Where(workers, executor, ray_address)
     if not (is_job := _can_be_a_job(src, tgt, output_path)) and (restart or workers is not None or where.on_ray):
         raise UsageError(
-            "--workers, --executor ray and --restart: for a job from files to a file; give --src, --tgt and "
+            "--workers, --executor ray and --restart need a job from files to a file; give --src, --tgt and "
             "--output, too"
         )
     folder = bundle.find_model(model)
@@ -126,7 +126,7 @@ def _score_stream(
 
 
 def _windows(src: Path | None, tgt: Path | None) -> Iterator[list[tuple[str, str]]]:
-    """Yield the pairs in windows; from standard input, as many as have arrived."""
+    """Yield the pairs in windows; a window of standard input holds the pairs that have arrived."""
     from mtkit.data import corpus
     from mtkit.scoring.score_file import WINDOW_PAIRS
 
@@ -136,7 +136,7 @@ def _windows(src: Path | None, tgt: Path | None) -> Iterator[list[tuple[str, str
         return
 
     if sys.stdin is not None and sys.stdin.isatty():
-        log.info("reading source, tab, target from the terminal; Ctrl-D ends")
+        log.info("reading source, tab, target from the terminal; press Ctrl-D to finish")
     n_lines = 0
     for lines in arriving_windows(WINDOW_PAIRS):
         yield [_columns(line, n_lines + i) for i, line in enumerate(lines, start=1)]

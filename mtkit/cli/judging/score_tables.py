@@ -1,4 +1,4 @@
-"""Print the scores of one system, or of several beside a baseline, as tables or as JSON."""
+"""Print the scores of one system, or of several compared with a baseline, as tables or as JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def as_text(result: Evaluation) -> Iterator[str]:
     if len(references) > 1:
         n += f", {len(references)} references of each"
     if len(scores) == 1:
-        yield f"{n}, {scores[0].length_ratio:.3f} words for each word of the reference"
+        yield f"{n}, {scores[0].length_ratio:.3f} words per word of the reference"
         yield from _one_system(scores[0].scores)
     else:
         yield f"{n}, {len(scores)} systems; baseline: {_baseline(scores)}"
@@ -38,7 +38,9 @@ def as_text(result: Evaluation) -> Iterator[str]:
 
 
 def as_record(result: Evaluation) -> dict[str, Any]:
-    """Return the result for JSON: one system's scores at the top, those of several in a list, then the breakdown."""
+    """Return the result for JSON: the scores of one system at the top level or of several in a list, then the
+    breakdown.
+    """
     record: dict[str, Any] = {**result.test_set.origin, "n_sentences": len(result.test_set.references[0])}
     scores = result.scores
     if len(scores) == 1:
@@ -75,7 +77,7 @@ def _score_record(
 
 
 def _difference_record(system: significance.SystemScores, index: int) -> dict[str, Any]:
-    """Return the difference from the baseline; low and high are already those of the score's own interval."""
+    """Return the difference from the baseline; the keys of its interval start with difference_."""
     keys = "difference", "p", "p_holm", "sacrebleu_p_bootstrap", "sacrebleu_p_randomization"
     if not system.differences:
         return dict.fromkeys(["difference", "difference_low", "difference_high", *keys[1:]])
@@ -95,7 +97,7 @@ def _one_system(scores: Sequence[MetricScore]) -> Iterator[str]:
 
 
 def _several_systems(systems: Sequence[significance.SystemScores], chance: significance.Chance) -> Iterator[str]:
-    """Yield a block for each metric, then what the marks mean."""
+    """Yield a block for each metric, then the meaning of the marks."""
     width = max(7, *(len(system.name) for system in systems), *(len(score.name) for score in systems[0].scores))
     for index, first in enumerate(systems[0].scores):
         columns = f"{'95 % interval':<17}{'differs':>8}{'p':>8}   {'p bs':>6}{'p ar':>8}"
@@ -114,8 +116,8 @@ def _several_systems(systems: Sequence[significance.SystemScores], chance: signi
 
 
 def _legend(systems: Sequence[significance.SystemScores], chance: significance.Chance) -> Iterator[str]:
-    yield "best: the highest score; of TER, which counts edits, the lowest."
-    yield "length: words for each word of the reference."
+    yield "best: the highest score, or for TER, which counts edits, the lowest."
+    yield "length: words per word of the reference."
     n_others = len(systems) - 1
     several = f", corrected for {n_others} systems (Holm)" if n_others > 1 else ""
     yield f"*: differs from the baseline, p < {significance.LEVEL}; p is the share of {chance.n_randomization:,} trials"

@@ -1,4 +1,4 @@
-"""Options of the commands that judge systems: the test set, and how systems that are models translate it."""
+"""Options of the commands that judge systems: the test set, and the settings of models that translate it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ ReferencesOption = Annotated[
 SplitOption = Annotated[
     Split,
     typer.Option(
-        rich_help_panel=TEXT, help="Which set of the models' configs to translate: choose settings on dev, report test."
+        rich_help_panel=TEXT,
+        help="Set of the models' configs to translate: use dev to choose settings, and test for reports.",
     ),
 ]
 DevSetOption = Annotated[
@@ -40,7 +41,7 @@ DevSetOption = Annotated[
         "--dev-set",
         metavar="NAME",
         rich_help_panel=TEXT,
-        help="One of several dev sets, by its name in data.dev; instead of --split dev.",
+        help="Use this one of several dev sets, by its name in data.dev, instead of --split dev.",
     ),
 ]
 SrcLangOption = Annotated[
@@ -77,7 +78,8 @@ ScoresOption = Annotated[
         metavar="NAME=FILE",
         rich_help_panel=METRIC,
         help="Scores from elsewhere, such as COMET or human judgements: one number a line, higher is better. With "
-        "several systems a file for each, in their order: NAME=FILE,FILE. Repeat for several kinds of scores.",
+        "several systems, give one file for each, in their order: NAME=FILE,FILE. Repeat for several kinds of "
+        "scores.",
     ),
 ]
 TokenizeOption = Annotated[
@@ -85,7 +87,7 @@ TokenizeOption = Annotated[
     typer.Option(
         metavar="NAME",
         rich_help_panel=METRIC,
-        help="How BLEU cuts text into words: 13a, none, intl, char, zh, ja-mecab, ko-mecab, flores101 or flores200. "
+        help="How BLEU splits text into words: 13a, none, intl, char, zh, ja-mecab, ko-mecab, flores101 or flores200. "
         "Default: zh or char for languages without spaces between words, else 13a. Use none for text that is "
         "already tokenized.",
     ),
@@ -95,7 +97,7 @@ TokenizeOption = Annotated[
 def dev_sets(folder: Path | None, split: Split, dev_set: str | None) -> list[str | None]:
     """Return the names of the dev sets to score on: the given one, else each of the model's; None for its only set.
 
-    folder: of the model, None: no model. Another split than dev is one set, too.
+    folder: the model's folder, None without a model. Any split except dev is a single set.
     """
     from mtkit.config.reading import loading
 
@@ -105,10 +107,12 @@ def dev_sets(folder: Path | None, split: Split, dev_set: str | None) -> list[str
 
 
 def check_single_set(sets: Sequence[str | None], given: Mapping[str, object]) -> None:
-    """Raise UsageError for options that belong to one set if there are several. given: option to its value."""
+    """Raise UsageError for options that apply to one set if there are several. given: option to its value."""
     if len(sets) > 1 and (of_one := [option for option, value in given.items() if value]):
         names = ", ".join(map(str, sets))
-        raise UsageError(f"{', '.join(of_one)}: for one of the {len(sets)} dev sets; choose it with --dev-set: {names}")
+        raise UsageError(
+            f"{', '.join(of_one)}: applies to one of the {len(sets)} dev sets; choose it with --dev-set: {names}"
+        )
 
 
 def print_by_set(
@@ -118,7 +122,7 @@ def print_by_set(
     as_record: Callable[[_Result], dict[str, Any]],
     as_text: Callable[[_Result], Iterable[str]],
 ) -> None:
-    """Print the result; of several dev sets, those of each, by name, one after another."""
+    """Print the result; for several dev sets, print the name and the result of each in turn."""
     if as_json:
         records = {name: as_record(result) for name, result in results.items()}
         [record] = records.values() if len(records) == 1 else [{"dev_sets": records}]
@@ -132,7 +136,7 @@ def print_by_set(
 
 @dataclass(frozen=True)
 class Translating:
-    """The options that say how systems that are models translate."""
+    """The options that control how models translate the test set."""
 
     beam_size: int | None
     engine: str | None
@@ -141,15 +145,15 @@ class Translating:
 
     @property
     def is_changed(self) -> bool:
-        """Whether any of them is given."""
+        """Return whether the user gave any of them."""
         return bool(self.beam_size or self.engine or self.overrides or self.device != "auto")
 
     def check(self, any_model: bool) -> None:
-        """Raise UsageError if these options are given and no system is a model."""
+        """Raise UsageError if the user gave these options but no system is a model."""
         if self.is_changed and not any_model:
             raise UsageError("no system is a model: leave out --beam-size, --engine, --device and --set")
 
     def load(self, folders: Sequence[Path], overrides: Sequence[str] = ()) -> mtkit.Translator:
-        """Load a translator. overrides: what the test set asks for; the options go before it."""
+        """Load a translator. overrides: settings for the test set, over which the options take precedence."""
         changes = [*overrides, *self.overrides, *option_overrides({"engine": self.engine})]
         return load_translator(folders, overrides=changes, beam_size=self.beam_size, device=self.device)

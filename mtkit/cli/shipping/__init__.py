@@ -1,1 +1,1 @@
-"""Commands that bring models to other programs and people."""
+"""Commands that make models available to other programs and people."""

@@ -1,4 +1,4 @@
-"""`mtkit corrections`: what users of a service suggest, to accept, reject and train on."""
+"""`mtkit corrections`: list, accept, reject and export the corrections that users of a service suggest."""
 
 from __future__ import annotations
 
@@ -20,24 +20,23 @@ if TYPE_CHECKING:
 
 FileOption = Annotated[
     Path,
-    typer.Option(
-        "--file", metavar="FILE", help="The file of corrections that corrections.file of the service's settings names."
-    ),
+    typer.Option("--file", metavar="FILE", help="File of corrections: corrections.file in the service's settings."),
 ]
-IDS = typer.Argument(metavar="ID", help="Numbers, as `list` shows them.")
+IDS = typer.Argument(metavar="ID", help="Numbers of suggestions, from `list`.")
 
 
 def print_list(
     file: FileOption,
     state: Annotated[
-        Literal["held", "vetted", "accepted", "rejected"] | None, typer.Option(help="Only those in this state.")
+        Literal["held", "vetted", "accepted", "rejected"] | None,
+        typer.Option(help="Show only suggestions in this state."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List what users have suggested, separated by tabs.
+    """List the suggestions of users, separated by tabs.
 
-    A suggestion is held if the rules of `mtkit data clean` and the like have doubts about it, which `reasons` tells;
-    else it is vetted. You make it accepted or rejected.
+    A suggestion is held if checks such as the rules of `mtkit data clean` doubt it, for the reasons in the column
+    `reasons`; otherwise it is vetted. You then accept or reject it.
     """
     from mtkit.serving.records import corrections as serving
 
@@ -52,7 +51,7 @@ def print_list(
 
 
 def _shown(text: str) -> str:
-    """Return a text for a terminal, on one line: control characters, which could change what is shown, as escapes."""
+    """Return a text for one line of a terminal: control characters, which could change the display, become escapes."""
     from mtkit.serving.records import corrections as serving
 
     return re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found[0]):02x}", serving.key_of(text))
@@ -61,11 +60,11 @@ def _shown(text: str) -> str:
 def accept(
     file: FileOption,
     ids: Annotated[list[int] | None, IDS] = None,
-    all_vetted: Annotated[bool, typer.Option("--all-vetted", help="Accept all that passed the vetting.")] = False,
+    all_vetted: Annotated[bool, typer.Option("--all-vetted", help="Accept all vetted suggestions.")] = False,
 ) -> None:
-    """Let suggestions act for all callers. A running service takes them within seconds."""
+    """Accept suggestions, so that they apply to all callers. A running service uses them within seconds."""
     if bool(ids) == all_vetted:
-        raise UsageError("name the suggestions by their numbers, or give --all-vetted")
+        raise UsageError("give the numbers of the suggestions, or --all-vetted")
     store = _open(file)
     chosen = ids or [one.id for one in store.list(("vetted",))]
     store.decide("accepted", chosen)
@@ -73,19 +72,21 @@ def accept(
 
 
 def reject(ids: Annotated[list[int], IDS], file: FileOption) -> None:
-    """Turn suggestions down, or take back accepted ones. A running service stops using them within seconds."""
+    """Reject suggestions, also accepted ones. A running service stops using them within seconds."""
     _open(file).decide("rejected", ids)
     log.info(f"rejected {counted(len(ids), 'suggestion')}")
 
 
 def export(
     file: FileOption,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="TSV to write: source, suggestion.")],
-    vetted: Annotated[bool, typer.Option("--vetted", help="Also suggestions that await a decision.")] = False,
-    src_lang: Annotated[str | None, typer.Option(help="Only from this language.")] = None,
-    tgt_lang: Annotated[str | None, typer.Option(help="Only into this language.")] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Write to this TSV file: source, suggestion.")
+    ],
+    vetted: Annotated[bool, typer.Option("--vetted", help="Include suggestions that await a decision.")] = False,
+    src_lang: Annotated[str | None, typer.Option(help="Export only suggestions from this source language.")] = None,
+    tgt_lang: Annotated[str | None, typer.Option(help="Export only suggestions into this target language.")] = None,
 ) -> None:
-    """Write the accepted corrections as a corpus that `mtkit train` takes: {tsv: FILE} under data.train."""
+    """Write the accepted corrections as a corpus for `mtkit train`: add {tsv: FILE} to data.train."""
     from mtkit.serving.records import corrections as serving
 
     found = _open(file).list(("vetted", "accepted") if vetted else ("accepted",))
@@ -99,5 +100,5 @@ def _open(file: Path) -> serving.CorrectionFile:
     from mtkit.serving.records import corrections as serving
 
     if not file.is_file():
-        raise UsageError(f"{file}: no such file; corrections.file of the service's settings names it")
+        raise UsageError(f"{file}: no such file; use the path in corrections.file of the service's settings")
     return serving.CorrectionFile(file)

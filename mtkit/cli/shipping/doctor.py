@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _one_of(option: str, *names: str) -> Callable[[list[str] | None], list[str] | None]:
-    """Make a check of an option that may be repeated."""
+    """Return a check of an option that users may repeat."""
 
     def check(values: list[str] | None) -> list[str] | None:
         for value in values or ():
@@ -48,12 +48,18 @@ CheckOption = Annotated[
         "--check",
         metavar="NAME",
         callback=_one_of("--check", "batch", "order", "cache", "n-best"),
-        help="What to vary: batch, order, cache or n-best; repeat for several. Default: all.",
+        help="Vary this: batch, order, cache or n-best; repeat for several. Default: all.",
     ),
 ]
 BeamSizesOption = Annotated[
     list[int] | None,
-    typer.Option("--beam-size", min=1, max=1000, rich_help_panel=MODEL, help="Repeat for several. Default: 1 and 4."),
+    typer.Option(
+        "--beam-size",
+        min=1,
+        max=1000,
+        rich_help_panel=MODEL,
+        help="Beam size to compare at; repeat for several. Default: 1 and 4.",
+    ),
 ]
 PrecisionOption = Annotated[
     list[str] | None,
@@ -61,11 +67,11 @@ PrecisionOption = Annotated[
         "--precision",
         metavar="NAME",
         callback=_one_of("--precision", "bf16", "int8"),
-        help="bf16 or int8: also count the lines that differ in this precision; repeat for both.",
+        help="Also count the lines that differ in this precision, bf16 or int8; repeat for both.",
     ),
 ]
 ShowOption = Annotated[
-    int, typer.Option(min=0, rich_help_panel=OUTPUT, help="Differences to show for each comparison.")
+    int, typer.Option(min=0, rich_help_panel=OUTPUT, help="Number of differences to show for each comparison.")
 ]
 
 
@@ -81,10 +87,10 @@ def decode(
     device: DeviceOption = "auto",
     as_json: JsonOption = False,
 ) -> None:
-    """Decode lines in several ways that must give the same translations, and show any difference.
+    """Decode lines in several ways that must give the same translations, and show any differences.
 
-    The command compares batches of 1 and 7, sorted and shuffled input, decoding without a cache and n-best lists with
-    batches of 64, in fp32. The exit code is 1 if a line differs.
+    In fp32, the command compares batches of 64 with batches of 1 and 7, sorted and shuffled input, decoding without a
+    cache, and n-best lists. The exit code is 1 if a line differs.
     """
     from mtkit import bundle
 
@@ -135,16 +141,16 @@ def decode(
 
 
 def resume(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run; the command only reads it.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, which the command does not change.")],
     steps: Annotated[
-        int | None, typer.Option(min=1, help="Replay at most N steps; fewer than all compare less.")
+        int | None, typer.Option(min=1, help="Replay at most N steps; with fewer steps, the command compares less.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Repeat the steps between a run's two newest checkpoints, and show any difference.
+    """Repeat the steps between a run's two newest checkpoints, and show any differences.
 
-    The command compares weights, optimizer, state and metrics bit for bit, except times. The exit code is 1 if anything
-    differs.
+    The command compares weights, optimizer, state and metrics, except times, bit for bit. The exit code is 1 if
+    anything differs.
     """
     from mtkit.runs import replay
 
@@ -167,7 +173,7 @@ def _print_replay(result: replay.Replay) -> None:
         if part.difference is not None:
             print(f"{part.name}: {part.difference}")
     if result.is_equal and result.is_complete:
-        print("equal: resuming gives this run bit for bit")
+        print("equal: resuming reproduces this run bit for bit")
         return
     if result.is_equal:
         print(f"equal in the lines of metrics.jsonl; a replay compares weights only at step {result.newest_step}")
@@ -196,7 +202,7 @@ def _lines(text: Path | CorpusFiles, n: int) -> list[tuple[int, str]]:
 
 
 def _corpus(files: bundle.BundleFiles) -> CorpusFiles:
-    """Return the config's test set, else its dev set, if its files exist."""
+    """Return the config's test set, or else its dev set, if the files exist."""
     from mtkit.data import corpus as corpora
 
     data = files.config.data
@@ -206,8 +212,8 @@ def _corpus(files: bundle.BundleFiles) -> CorpusFiles:
             return corpus
     names = map(corpora.corpus_name, candidates)
     raise DataError(
-        f"{files.folder / 'config.yaml'} names {' and '.join(names)} as test and dev sets, which do not exist; "
-        "give text in the source language with --src"
+        f"{files.folder / 'config.yaml'} sets {' and '.join(names)} as test and dev sets, but these files do not "
+        "exist; give text in the source language with --src"
     )
 
 

@@ -25,13 +25,15 @@ COMPARISON = "Comparison of a CTranslate2 model with the original"
 
 
 OutOption = Annotated[
-    Path | None, typer.Option(metavar="FOLDER", help="Folder to write. Default for ctranslate2: in the bundle.")
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Write to this folder. Default for ctranslate2: a folder in the bundle."),
 ]
 QuantizationOption = Annotated[
-    Quantization, typer.Option(help="How CTranslate2 stores weights: int8 is the fastest on CPUs, 16 bits suit GPUs.")
+    Quantization,
+    typer.Option(help="Number format of CTranslate2's weights: int8 is the fastest on CPUs, 16 bits suit GPUs."),
 ]
 SrcOption = Annotated[
-    Path | None, typer.Option(rich_help_panel=COMPARISON, help="Text to compare on. Default: data.dev, all sets.")
+    Path | None, typer.Option(rich_help_panel=COMPARISON, help="Text to compare on. Default: all sets of data.dev.")
 ]
 RefOption = Annotated[
     Path | None, typer.Option(rich_help_panel=COMPARISON, help="Reference translations of --src, for BLEU.")
@@ -42,14 +44,14 @@ LinesOption = Annotated[
 ]
 MinAgreementOption = Annotated[
     float | None,
-    typer.Option(min=0, max=1, rich_help_panel=COMPARISON, help="Refuse if a smaller share of the tokens agrees."),
+    typer.Option(min=0, max=1, rich_help_panel=COMPARISON, help="Fail if a smaller share of the tokens agrees."),
 ]
 MaxDifferenceOption = Annotated[
     float | None,
-    typer.Option(min=0, rich_help_panel=COMPARISON, help="Refuse if log-probabilities differ by more nats per token."),
+    typer.Option(min=0, rich_help_panel=COMPARISON, help="Fail if log-probabilities differ by more nats per token."),
 ]
 MaxDropOption = Annotated[
-    float | None, typer.Option(min=0, rich_help_panel=COMPARISON, help="Refuse if BLEU falls by more.")
+    float | None, typer.Option(min=0, rich_help_panel=COMPARISON, help="Fail if BLEU falls by more.")
 ]
 
 
@@ -68,9 +70,10 @@ def export(
 ) -> None:
     """Write a model in the format of CTranslate2, Marian or Hugging Face.
 
-    A CTranslate2 model goes into the bundle, where `mtkit translate` finds it, if it translates dev sentences as the
-    original does. The command shows how well they agree, and keeps that as parity.json. The tolerances depend on
-    --quantization. Unless training did so, it also measures on dev whether the native engine can decode in int8.
+    The command writes a CTranslate2 model into the bundle, where `mtkit translate` finds it, if its translations of dev
+    sentences agree with those of the original. It prints how well they agree, and stores the figures in parity.json.
+    The tolerances depend on --quantization. Unless training has done so, the command also measures on dev whether the
+    native engine can decode in int8.
     """
     from mtkit import bundle
     from mtkit.interop import parity as parities
@@ -110,7 +113,7 @@ def export(
 
 def _export_elsewhere(files: bundle.BundleFiles, to: Target, out: Path | None, as_json: bool) -> None:
     if out is None:
-        raise UsageError(f"--to {to} needs --out: the folder to write")
+        raise UsageError(f"--to {to} needs --out, the folder to write to")
     check_new_folder(out)
     log.info(f"model: {files.folder}")
 
@@ -146,25 +149,25 @@ def _export_ctranslate2(
 
 
 def _log_written(files: bundle.BundleFiles, out: Path) -> None:
-    """Log that a folder for another program was written, and what that program must do itself."""
+    """Log the folder for another program, and the work that this program must do itself."""
     from mtkit.interop import handover
 
     log.info(f"written: {out}")
     if left := handover.left_to_the_program(files.config):
         readme = out / handover.README
-        log.warning(f"{out} does not carry {' and '.join(left)}: your program must do it itself; {readme} says how")
+        log.warning(f"{out} does not include {' and '.join(left)}: your program must do this itself; see {readme}")
 
 
 def _texts(files: bundle.BundleFiles, src: Path | None, ref: Path | None, n_lines: int) -> list[parities.ComparedText]:
-    """Return the text to compare on, src or all dev sets, with references if there are any: at most n_lines in all."""
+    """Return at most n_lines to compare on, from src or all dev sets, with references if there are any."""
     from mtkit.data import corpus as corpora
     from mtkit.data import dev_text
     from mtkit.interop import parity as parities
 
     if src is None:
         if ref is not None:
-            raise UsageError("--ref needs --src: the text that it translates")
-        remedy = "give text to compare on with --src and --ref"
+            raise UsageError("--ref needs --src, the text that it translates")
+        remedy = "use --src and --ref to give text to compare on"
         config = files.folder / "config.yaml"
         of_sets = dev_text.read_dev_text(files.config.data.dev, n_lines, config=config, remedy=remedy, with_blanks=True)
         return [parities.ComparedText.from_pairs(one.name, one.tag, one.pairs) for one in of_sets]
@@ -189,12 +192,12 @@ def _print_certificate(parity: parities.Parity) -> None:
     texts = list(parity.texts.items())
     lines = dev_text.listed(texts, "line") if len(texts) > 1 else counted(parity.n_lines, "line")
     print(
-        f"{parity.quantization}, computed in {parity.computes_in}, against the native engine in float32: "
+        f"{parity.quantization}, computed in {parity.computes_in}, compared with the native engine in float32: "
         f"{lines}, {counted(parity.threads, 'thread')}"
     )
     print(
-        f"log-probability of the same translations: {parity.score_difference_mean:.2g} nats a token apart, "
-        f"at most {parity.score_difference_max:.2g} a line"
+        f"log-probability of the same translations: differs by {parity.score_difference_mean:.2g} nats per token, by "
+        f"at most {parity.score_difference_max:.2g} in a line"
     )
     print(f"{'':<8}{'tokens agree':>13}{'equal lines':>13}{'BLEU':>8}{'change':>8}{'lines/s':>9}{'native':>8}")
     for search in parity.searches:

@@ -1,4 +1,4 @@
-"""`mtkit import`: make a bundle from another system's model."""
+"""`mtkit import`: convert another system's model to a bundle."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NPY = b"\x93NUMPY"
 VOCABULARY = "Vocabulary of a Marian .npz model"
 
 ModelArgument = Annotated[
-    Path, typer.Argument(metavar="PATH", help="A .npz or .bin model of Marian, or a MarianMT folder of Hugging Face.")
+    Path, typer.Argument(metavar="PATH", help="Marian model (.npz or .bin), or MarianMT folder of Hugging Face.")
 ]
 SrcVocabOption = Annotated[
     Path | None,
@@ -32,12 +32,14 @@ SrcSpmOption = Annotated[
     Path | None,
     typer.Option(
         rich_help_panel=VOCABULARY,
-        help="Source SentencePiece model of a .yml vocabulary. Default: source.spm beside it.",
+        help="Source SentencePiece model of a .yml vocabulary. Default: source.spm in the same folder.",
     ),
 ]
 TgtSpmOption = Annotated[
     Path | None,
-    typer.Option(rich_help_panel=VOCABULARY, help="Target SentencePiece model. Default: target.spm beside it."),
+    typer.Option(
+        rich_help_panel=VOCABULARY, help="Target SentencePiece model. Default: target.spm in the same folder."
+    ),
 ]
 SrcLangOption = Annotated[str | None, typer.Option(metavar="CODE", help="Source language, such as en.")]
 TgtLangOption = Annotated[str | None, typer.Option(metavar="CODE", help="Target language, such as fr.")]
@@ -53,9 +55,9 @@ def import_model(
     src_lang: SrcLangOption = None,
     tgt_lang: TgtLangOption = None,
 ) -> None:
-    """Make a bundle from a Marian model, or from a Hugging Face MarianMT model (OPUS-MT).
+    """Convert a Marian model, or a Hugging Face MarianMT model (OPUS-MT), to a bundle.
 
-    The command detects the format by content, and prints the folder of the bundle.
+    The command detects the format from the content, and prints the folder of the bundle.
     """
     if not path.exists():
         raise MtkitError(f"{path}: no such file or folder")
@@ -82,13 +84,13 @@ def import_model(
 
 
 def _kind(path: Path) -> str:
-    """Return folder, npz or bin, by content."""
+    """Return "folder", "npz" or "bin", depending on the content."""
     if path.is_dir():
         if (path / "config.json").is_file():
             return "folder"
         if any(path.glob("*.bin")):
             return "bin"
-        raise MtkitError(f"{path}: no model in it: neither a config.json of Hugging Face nor a .bin of Marian")
+        raise MtkitError(f"{path}: contains no model: neither a config.json of Hugging Face nor a .bin of Marian")
     with path.open("rb") as file:
         start = file.read(8)
     if start.startswith(_NPZ):

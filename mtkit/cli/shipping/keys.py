@@ -1,4 +1,4 @@
-"""`mtkit keys`: who may use a service."""
+"""`mtkit keys`: add, list and remove the API keys of a service."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Whose key it is.")]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Owner of the key.")]
 FileOption = Annotated[
     Path,
-    typer.Option("--file", metavar="FILE", help="The file of keys that keys.file of the service's settings names."),
+    typer.Option("--file", metavar="FILE", help="File of keys: keys.file in the service's settings."),
 ]
 
 
@@ -22,9 +22,9 @@ def add(
     ] = None,
     max_chars: Annotated[int | None, typer.Option(min=1, help="Instead of limits.max_chars.")] = None,
 ) -> None:
-    """Make an API key, and print it.
+    """Create an API key and print it.
 
-    The file keeps its checksum alone, so it is shown this once. A running service takes the key at once.
+    The file stores only a checksum, so mtkit cannot show the key again. A running service accepts it at once.
     """
     from mtkit.serving.records import key_file
 
@@ -32,7 +32,7 @@ def add(
 
 
 def print_list(file: FileOption) -> None:
-    """List whose keys are valid, since when, and their limits, separated by tabs."""
+    """List the valid keys: owner, date of creation and limits, separated by tabs."""
     from mtkit.serving.records import key_file
 
     keys = key_file.read_keys(file)
@@ -42,7 +42,7 @@ def print_list(file: FileOption) -> None:
 
 
 def remove(name: NameArgument, file: FileOption) -> None:
-    """Make an API key invalid. A running service refuses it from its next request on."""
+    """Revoke an API key. A running service refuses it from the next request on."""
     from mtkit.serving.records import key_file
 
     key_file.remove_key(file, name)

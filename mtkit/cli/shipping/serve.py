@@ -1,4 +1,4 @@
-"""`mtkit serve`: translate for other programs, and for people in a browser."""
+"""`mtkit serve`: serve translations to programs, and to people in a browser."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ def serve(
         typer.Option("--set", metavar="KEY=VALUE", help="Change one key of the settings; repeat for several."),
     ] = None,
 ) -> None:
-    """Serve translations over HTTP, in the dialects of LibreTranslate and DeepL, with a page for people.
+    """Serve translations over HTTP, with the APIs of LibreTranslate and DeepL and a page for people.
 
-    SIGTERM and Ctrl-C finish what has been accepted; SIGHUP looks for new versions of the models.
+    After SIGTERM or Ctrl-C, the service finishes the requests that it has accepted. SIGHUP makes it look for new
+    versions of the models.
     """
     from mtkit.config.reading import loading
     from mtkit.config.reading import overrides as config_overrides
@@ -44,5 +45,5 @@ def serve(
     try:
         from mtkit.serving.http import run
     except ModuleNotFoundError as error:
-        raise MtkitError(f"a service needs the package {error.name}: pip install 'mtkit[serve]'") from None
+        raise MtkitError(f"`mtkit serve` needs the package {error.name}: pip install 'mtkit[serve]'") from None
     run.serve(loading.load_serve_config(config, settings))

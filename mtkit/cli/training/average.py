@@ -19,29 +19,31 @@ def average(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="The new bundle.")],
     checkpoints: Annotated[
         str | None,
-        typer.Option(metavar="STEPS", help="Which of the run's checkpoints, such as 1000,1500. Default: all."),
+        typer.Option(
+            metavar="STEPS", help="Steps of the run's checkpoints to average, such as 1000,1500. Default: all."
+        ),
     ] = None,
 ) -> None:
     """Average the weights of one run's checkpoints, or of several models that were fine-tuned from the same one.
 
     Do not average models that were trained from different initial weights; use them as an ensemble (several --model).
-    `mtkit evaluate --model OUT` shows whether the mean is better.
+    Run `mtkit evaluate --model OUT` to see whether the mean is better.
     """
     from mtkit import bundle
 
     check_new_folder(out)
     if checkpoints is not None and len(models) > 1:
-        raise UsageError(f"--checkpoints needs a single run, but {len(models)} folders are given; leave it out")
+        raise UsageError(f"--checkpoints needs a single run, but you gave {len(models)} folders; leave it out")
     steps = _steps(checkpoints)
 
     from mtkit.runs import averaging
 
     if len(models) == 1:
         averaged = averaging.average_checkpoints(models[0], steps, out)
-        log.info(f"{out}: the mean of the weights of step {', '.join(map(str, averaged))}")
+        log.info(f"{out}: wrote the mean of the weights of step {', '.join(map(str, averaged))}")
     else:
         averaging.average_bundles([bundle.find_model(model) for model in models], out)
-        log.info(f"{out}: the mean of the weights of {counted(len(models), 'model')}")
+        log.info(f"{out}: wrote the mean of the weights of {counted(len(models), 'model')}")
     print(out)
 
 
@@ -49,4 +51,4 @@ def _steps(text: str | None) -> list[int]:
     try:
         return [] if text is None else [int(number) for number in text.split(",")]
     except ValueError:
-        raise UsageError(f"--checkpoints {text}: give steps with commas between them, such as 1000,1500") from None
+        raise UsageError(f"--checkpoints {text}: give steps separated by commas, such as 1000,1500") from None

@@ -14,16 +14,17 @@ from mtkit.errors import UsageError
 
 def config(
     config_path: Annotated[
-        Path | None, typer.Option("--config", "-c", help="The run's YAML file; the option's name may be left out.")
+        Path | None,
+        typer.Option("--config", "-c", help="YAML file of the run; you may leave out the name of this option."),
     ] = None,
     overrides: SetOption = None,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema, for editors.")] = False,
 ) -> None:
-    """Check a config file, and print it with all defaults; train.init_from fills in that model's settings."""
+    """Check a config file, and print it with all defaults; with train.init_from, that model's settings fill it in."""
     from mtkit.config.reading import loading
 
     if schema == (config_path is not None):
-        raise UsageError("give a config file, or --schema for the JSON Schema of all of them")
+        raise UsageError("give a config file, or --schema for the JSON Schema of config files")
 
     if config_path is not None:
         print(loading.dump_config(load_run_config(config_path, overrides)), end="")

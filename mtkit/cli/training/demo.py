@@ -66,14 +66,14 @@ def _write_corpus() -> None:
     from mtkit.data import sample
 
     if all((DATA_DIR / f"{part}.{language}").exists() for part in PARTS.values() for language in ("en", "fr")):
-        log.info(f"{DATA_DIR}: the sample corpus exists")
+        log.info(f"{DATA_DIR}: the sample corpus already exists")
     else:
         sample.write_sample(DATA_DIR)
         log.info(f"{DATA_DIR}: wrote the sample corpus")
 
 
 def _test_score(config: Config, translator: mtkit.Translator, bundle: Path) -> str:
-    """Return a line with BLEU on the test sentences; measured once for a bundle, then read from its run."""
+    """Return a line with BLEU on the test sentences; measure it once for a bundle, then read it from the run."""
     from mtkit.data import corpus
     from mtkit.evaluation.metrics import scores as metrics
     from mtkit.runs import report
@@ -86,7 +86,7 @@ def _test_score(config: Config, translator: mtkit.Translator, bundle: Path) -> s
     hypotheses = [translation.text for translation in translations]
     scores = metrics.evaluate(hypotheses, [pair.tgt for pair in pairs])
     bleu = next(score for score in scores if score.name == "BLEU")
-    line = f"BLEU {bleu.score:.1f} on {len(pairs)} sentences that it never saw ({bleu.signature})"
+    line = f"BLEU {bleu.score:.1f} on {len(pairs)} sentences that it was not trained on ({bleu.signature})"
     write_text(known, line)
     report.note_test_scores(bundle, len(pairs), scores)
     return line

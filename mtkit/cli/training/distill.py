@@ -19,7 +19,7 @@ WorkersOption = Annotated[
     typer.Option(
         min=1,
         rich_help_panel=SHARING,
-        help="Processes on this machine's processor, each with the teachers. Default: distill.workers (1).",
+        help="Number of processes on this machine's processor, each with the teachers. Default: distill.workers (1).",
     ),
 ]
 
@@ -29,13 +29,15 @@ def distill(
     teachers: Annotated[
         list[Path] | None,
         typer.Option(
-            "--teacher", metavar="FOLDER", help="Run or bundle, for distill.teachers; repeat for an ensemble."
+            "--teacher",
+            metavar="FOLDER",
+            help="Teacher, a run or bundle; replaces distill.teachers; repeat for an ensemble.",
         ),
     ] = None,
     overrides: SetOption = None,
     data_only: Annotated[
         bool,
-        typer.Option("--data-only", help="Stop when the text is translated, and print the entries for data.train."),
+        typer.Option("--data-only", help="Only translate the text, and print the entries for data.train."),
     ] = False,
     workers: WorkersOption = None,
     executor: ExecutorOption = "local",
@@ -43,8 +45,8 @@ def distill(
 ) -> None:
     """Train a student on its teachers' translations of the training text (Kim and Rush 2016), or resume it.
 
-    This is `mtkit train` with a config whose section distill names teachers. Processes and machines can share the
-    translation; this process trains alone.
+    This is the same as `mtkit train` with a config that sets distill.teachers, but other processes and machines can
+    share the translation. Only this process trains.
     """
     from mtkit.augmentation import back_translation, distillation
     from mtkit.config.reading import loading, problems
@@ -56,7 +58,7 @@ def distill(
     settings = [*(overrides or []), *more]
     config = loading.load_config(config_path, settings)
     if not config.distill.teachers:
-        raise UsageError("there is no teacher: give --teacher RUN, or set distill.teachers in the config")
+        raise UsageError("no teacher: give --teacher RUN, or set distill.teachers in the config")
     chosen = Where(workers, executor, ray_address).executor_for(config.distill.workers)
     if not data_only:
         train_run(config_path, settings, chosen)

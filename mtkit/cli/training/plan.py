@@ -26,14 +26,13 @@ def print_plan(
     config_path: ConfigOption,
     overrides: SetOption = None,
     seconds: Annotated[
-        float, typer.Option(min=1, max=3600, metavar="SECONDS", help="How long the probe runs updates.")
+        float, typer.Option(min=1, max=3600, metavar="SECONDS", help="Seconds for which the probe runs updates.")
     ] = 30.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print all figures as JSON, in bytes and seconds.")] = False,
 ) -> None:
     """Predict what training a config takes, from a short probe of real updates on this machine.
 
-    The command leaves nothing in the run's folder. The times hold while the machine is
-    as busy as during the probe.
+    The command leaves nothing in the run's folder. Its times assume that the machine stays as busy as during the probe.
     """
     since = time.monotonic()
 
@@ -69,13 +68,17 @@ def _model_rows(plan: plans.RunPlan) -> list[tuple[str, str]]:
     where = f"{plan.device}, {counted(plan.n_threads, 'thread')}" if plan.device == "cpu" else plan.device
     memory, libraries = plan.memory, ", libraries included" if plan.device == "cpu" else ""
     used = plan.used_by_others
-    shared = [("", f"other programs used {used} during the probe: the times below hold while they do")] if used else []
+    shared = (
+        [("", f"other programs used {used} during the probe: the times below assume that they continue")]
+        if used
+        else []
+    )
     return [
         ("machine", f"{plan.precision} on {where}"),
         *shared,
         ("parameters", f"{plan.parameters['total']:,} ({parts})"),
         ("memory", f"{_size(memory.peak)} at the peak of the probe{libraries}"),
-        ("", f"{_size(memory.estimated)} by estimate for weights, gradients, optimizer and activations"),
+        ("", f"{_size(memory.estimated)} (estimate) for weights, gradients, optimizer and activations"),
     ]
 
 
@@ -110,7 +113,7 @@ def _tokens(side: plans.SidePlan, each: str) -> str:
 
 
 def _labels(counts: dict[str, int]) -> str:
-    """Return the share of each label, the most frequent first; of many labels, the first ones and the rarest."""
+    """Return the share of each label, most frequent first; if there are many, return the first ones and the rarest."""
     n, by_count = sum(counts.values()), sorted(counts, key=lambda label: -counts[label])
     shown = by_count if len(by_count) <= _MOST_LABELS else [*by_count[: _MOST_LABELS - 1], by_count[-1]]
     shares = [f"{label} {counts[label] / n:.1%}" for label in shown]
@@ -120,7 +123,7 @@ def _labels(counts: dict[str, int]) -> str:
 
 
 def _mix_rows(plan: plans.RunPlan) -> list[tuple[str, str]]:
-    """Say how often each corpus is used, if there are several, or one whose use changes."""
+    """Yield how often training uses each corpus, if there are several or one whose use changes."""
     if len(plan.corpora) == 1 and not plan.stages:
         return []
     names = ["mix of the run" if plan.steps is not None else "mix of an epoch", *[""] * len(plan.corpora)]

@@ -39,15 +39,19 @@ TsvOption = Annotated[
 ]
 SrcOption = Annotated[
     Path | None,
-    output_option("--out-src", help="Instead of --output: write the source side, may end in .gz, .xz or .zst."),
+    output_option(
+        "--out-src", help="Instead of --output: write the source side to this file; may end in .gz, .xz or .zst."
+    ),
 ]
 TgtOption = Annotated[
     Path | None,
-    output_option("--out-tgt", help="With --out-src: write the target side, may end in .gz, .xz or .zst."),
+    output_option("--out-tgt", help="With --out-src: write the target side to this file; may end in .gz, .xz or .zst."),
 ]
 RejectedOption = Annotated[
     Path | None,
-    output_option("--rejected", help="List what is left out: line number, reason, text, translation."),
+    output_option(
+        "--rejected", help="List the lines that the command leaves out: line number, reason, text, translation."
+    ),
 ]
 KeepSuspectOption = Annotated[
     bool,
@@ -62,7 +66,7 @@ NBestOption = Annotated[
 ]
 TagOption = Annotated[
     str | None,
-    typer.Option(rich_help_panel=OUTPUT, help="Tag of the printed entry: training puts it before each source."),
+    typer.Option(rich_help_panel=OUTPUT, help="Tag for the printed entry, which training puts before each source."),
 ]
 NoiseOption = Annotated[
     bool,
@@ -126,7 +130,7 @@ def forward_translate(
 ) -> None:
     """Make a training corpus from source-language text: a source-to-target model writes the target side.
 
-    For training text that has translations already, see `mtkit distill`. The command prints the entry for data.train.
+    For training text that already has translations, see `mtkit distill`. The command prints the entry for data.train.
     The same command resumes an interrupted job.
     """
     from mtkit.augmentation import back_translation
@@ -170,11 +174,11 @@ def _synthesize(
     folders = model_folders(models)
     shared = load_shared_translator(folders, settings, where, device)
     data = shared.members[0].config.data
-    log.info(f"{text}: translating from {data.src_lang} into {data.tgt_lang}, as {folders[0]} does")
+    log.info(f"{text}: translating from {data.src_lang} into {data.tgt_lang}, like {folders[0]}")
     done = back_translation.synthesize(text, corpus, shared, how, restart=restart)
     log.info(f"{corpus.tsv or corpus.src}: {back_translation.summary(done.n_lines, done.counts)}")
     if not done.counts["pairs"]:
-        raise DataError(f"{text}: no line gave a training pair; --rejected FILE lists the reasons")
+        raise DataError(f"{text}: no line gave a training pair; use --rejected FILE to see the reasons")
     if corpus.tag:
         log.info(f"the files contain no tags; training adds the entry's tag, {corpus.tag}, to each source")
     print(back_translation.as_entries([corpus]), end="")

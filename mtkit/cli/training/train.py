@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 def train(config_path: ConfigOption, overrides: SetOption = None) -> None:
     """Train a translator, or resume an interrupted run.
 
-    The run is written to the config's run_dir; the command prints the folder of the finished model. To use N GPUs of a
-    machine, set train.accumulate to a multiple of N and start:
-    torchrun --standalone --nproc-per-node N -m mtkit train --config FILE.
+    The command writes the run to the config's run_dir, and prints the folder of the finished model. To use N GPUs of a
+    machine, set train.accumulate to a multiple of N and run: torchrun --standalone --nproc-per-node N -m mtkit train
+    --config FILE.
     """
     train_run(config_path, overrides)
 
 
 def train_run(config_path: Path, overrides: list[str] | None, executor: Executor | None = None) -> None:
-    """Do what `train` does. executor: who translates with the teachers, if there are any."""
+    """Train a run, for `train` and `distill`. executor: runs the teachers' translations, if there are teachers."""
     since = time.monotonic()
     with processes_of_job() as processes:
         config = load_run_config(config_path, overrides)

@@ -1,4 +1,4 @@
-"""`mtkit train-tokenizer`: train the tokenizers of a run, and report how they cut the dev text."""
+"""`mtkit train-tokenizer`: train the tokenizers of a run, and report how they split the dev text."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def train_tokenizer(
     overrides: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Train the source and target tokenizers, and report how they cut the dev text.
+    """Train the source and target tokenizers, and report how they split the dev text.
 
-    `mtkit train` does this, too; use this command to choose a vocabulary size. With train.init_from, the tokenizers are
-    those of that model.
+    `mtkit train` also does this; use this command to choose a vocabulary size. With train.init_from, the command uses
+    the tokenizers of that model.
     """
     from mtkit.data import corpus
     from mtkit.training.preparation import run_tokenizers, tokenizer_report
@@ -55,13 +55,13 @@ def _print_table(reports: dict[str, tokenizer_report.TokenizerReport], languages
         ("dev text", [f"{side}: {language}" for side, language in languages.items()]),
         ("vocabulary size", [f"{side.vocab_size:,}" for side in sides]),
         ("tokens per word", [f"{side.tokens_per_word:.2f}" for side in sides]),
-        ("tokens of the longest sentence", [f"{side.longest:,}" for side in sides]),
+        ("tokens in the longest sentence", [f"{side.longest:,}" for side in sides]),
         (
             f"pieces seen < {tokenizer_report.RARE_BELOW} times in training",
             [f"{side.rare_vocab_share:.1%}" for side in sides],
         ),
         ("  their share of the dev tokens", [f"{side.rare_token_share:.2%}" for side in sides]),
-        ("characters spelled as bytes, of tokens", [f"{side.byte_token_share:.2%}" for side in sides]),
+        ("characters split into bytes, share of tokens", [f"{side.byte_token_share:.2%}" for side in sides]),
         ("unknown tokens", [f"{side.n_unknown:,}" for side in sides]),
     ]
     for name, cells in rows:

@@ -1,1 +1,1 @@
-"""Commands that translate, and prepare a model for it."""
+"""Commands that translate, or prepare a model for translation."""

@@ -13,9 +13,9 @@ from mtkit.cli.options import DecodeSetOption, DeviceOption, JsonOption, ModelOp
 
 
 def show_alternatives(
-    text: Annotated[str, typer.Argument(callback=valid_text, metavar="SENTENCE", help="The sentence to translate.")],
+    text: Annotated[str, typer.Argument(callback=valid_text, metavar="SENTENCE", help="Sentence to translate.")],
     position: Annotated[
-        int, typer.Option("--position", "-p", min=1, help="Which word of the translation, counted from 1.")
+        int, typer.Option("--position", "-p", min=1, help="Number of the word in the translation, from 1.")
     ],
     n: Annotated[int, typer.Option("--n", min=1, help="Show at most N other words.")] = 5,
     translation: Annotated[
@@ -26,9 +26,10 @@ def show_alternatives(
     as_json: JsonOption = False,
     device: DeviceOption = "auto",
 ) -> None:
-    """Show other words for one position of a translation, how probable they are, and what would follow.
+    """Show other words for one position of a translation, their probabilities, and how the translation would continue.
 
-    A word's probability is the model's, given the words before it. The search then completes each translation.
+    The probability of a word is the model's probability after the preceding words. The search then completes each
+    translation.
     """
     from mtkit import bundle
 

@@ -80,14 +80,14 @@ class Rendering:
         return record if confidence is None else {**record, "confidence": confidence}
 
     def _links(self, translations: Sequence[Translation], first_line: int) -> list[list[str]]:
-        """Return the word alignment of each candidate in Pharaoh format; empty for a line that was split."""
+        """Return the word alignment of each candidate in Pharaoh format; empty for a line that mtkit split."""
         from mtkit.scoring import alignment, alignment_lexicon, scoring
 
         models = scoring.native_models(self.translator.engine, "word alignments")
         split = [translation.n_segments > 1 for translation in translations]
         for line, is_split in enumerate(split, start=first_line):
             if is_split:
-                log.warning(f"line {line}: no word alignment, because the line was split into segments")
+                log.warning(f"line {line}: no word alignment, because mtkit split the line into segments")
         rows = list(zip(translations, split, strict=True))
         pairs = [(row.src, candidate.text) for row, is_split in rows if not is_split for candidate in row.n_best]
         tokenizers = self.translator.src_tokenizer, self.translator.tgt_tokenizer

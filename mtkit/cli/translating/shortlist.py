@@ -1,4 +1,4 @@
-"""`mtkit shortlist`: learn from parallel text which target tokens a source can need, and keep it in the bundle."""
+"""`mtkit shortlist`: learn the target tokens of each source token from parallel text, and store them in the bundle."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def add_shortlist(
     src: Annotated[
         Path | None, typer.Option(rich_help_panel=TEXT, help="Text to learn from. Default: data.train of the config.")
     ] = None,
-    tgt: Annotated[Path | None, typer.Option(rich_help_panel=TEXT, help="Its translations, line by line.")] = None,
+    tgt: Annotated[Path | None, typer.Option(rich_help_panel=TEXT, help="Translations of --src, line by line.")] = None,
 ) -> None:
-    """Learn which target tokens translate which source tokens (IBM model 1), so that decoding has fewer to choose from.
+    """Learn which target tokens translate which source tokens (IBM model 1), so that decoding has fewer candidates.
 
-    The bundle keeps the result as shortlist.npz; `mtkit translate --set decode.shortlist=true` uses it. The larger the
-    vocabulary, the more it saves. A translation that needs a token outside its list comes out differently.
+    The command stores the result in the bundle as shortlist.npz; `mtkit translate --set decode.shortlist=true` uses it.
+    It saves more time if the vocabulary is large. A translation that would need a token outside its list changes.
     """
     from mtkit import bundle
     from mtkit.data import corpus
@@ -46,6 +46,6 @@ def add_shortlist(
     bundle.add_to_bundle(folder, shortlist.SHORTLIST, made.save)
     mean = made.best.size / made.src_vocab_size
     log.info(
-        f"{folder / shortlist.SHORTLIST}: {made.always.size} target tokens for every sentence, {mean:.1f} more for a "
-        f"source token on average, of {int(made.tgt_vocab_size):,}; use it with --set decode.shortlist=true"
+        f"{folder / shortlist.SHORTLIST}: {made.always.size} target tokens for every sentence, on average {mean:.1f} "
+        f"more for a source token, out of {int(made.tgt_vocab_size):,}; use it with --set decode.shortlist=true"
     )

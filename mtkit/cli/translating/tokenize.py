@@ -21,7 +21,7 @@ _WINDOW_LINES = 4096
 
 
 class Side(StrEnum):
-    """Which of a model's two tokenizers."""
+    """The two tokenizers of a model."""
 
     src = "src"
     tgt = "tgt"
@@ -35,7 +35,7 @@ AnyModelOption = Annotated[
         help="Run, bundle or SentencePiece model. Default: $MTKIT_MODEL, else the newest run in ./runs.",
     ),
 ]
-SideOption = Annotated[Side, typer.Option("--side", help="Which of the model's two tokenizers.")]
+SideOption = Annotated[Side, typer.Option("--side", help="Use the tokenizer of this side of the model.")]
 
 
 def tokenize(
@@ -44,7 +44,7 @@ def tokenize(
     input_path: InputOption = None,
     output_path: OutputOption = None,
 ) -> None:
-    """Cut each line into the model's pieces, separated by spaces."""
+    """Split each line into the model's pieces, separated by spaces."""
     tokenizer = _find_tokenizer(model, side)
     with line_writer(output_path) as write:
         for window in _windows(input_path):
@@ -58,9 +58,9 @@ def detokenize(
     input_path: InputOption = None,
     output_path: OutputOption = None,
 ) -> None:
-    """Join lines of pieces to text: the inverse of tokenize, up to normalisation.
+    """Join lines of pieces into text: the inverse of tokenize, up to normalisation.
 
-    A line stays a line: line breaks that pieces spell, such as <0x0A>, become spaces.
+    Each line stays one line: line breaks from pieces such as <0x0A> become spaces.
     """
     tokenizer = _find_tokenizer(model, side)
     n_lines = 0
@@ -91,7 +91,7 @@ def _find_tokenizer(model: Path | None, side: Side) -> tokenizers.Tokenizer:
             return tokenizer.with_placeholders(
                 loading.load_config(config).data.placeholders if config.is_file() else ()
             )
-    raise BundleError(f"{model}: no {side}.spm there; expected a run or bundle folder, or a SentencePiece model")
+    raise BundleError(f"{model}: contains no {side}.spm; expected a run or bundle folder, or a SentencePiece model")
 
 
 def _windows(path: Path | None) -> Iterator[list[str]]:

@@ -47,7 +47,8 @@ TextArgument = Annotated[
 JobOutputOption = Annotated[
     Path | None,
     output_option(
-        help="Write to this file, which appears once all is done; lines may go to .gz, .xz or .zst. With --input or "
+        help="Write to this file, which appears when it is complete; for lines, may end in .gz, .xz or .zst. With "
+        "--input or "
         "--document, the same command resumes an interrupted job. Default: standard output."
     ),
 ]
@@ -75,20 +76,23 @@ PrefixOption = Annotated[
 TerminologyOption = Annotated[
     Path | None,
     typer.Option(
-        rich_help_panel=MODEL, help="TSV file with the columns source, target, forbidden: see docs/translating.md."
+        rich_help_panel=MODEL,
+        help="TSV file of terms with the columns source, target, forbidden; see docs/translating.md.",
     ),
 ]
 OnSuspectOption = Annotated[
     Literal["retry", "warn", "mark", "off"] | None,
     typer.Option(
         rich_help_panel=MODEL,
-        help="What to do with translations that look broken. Default: from the model's config (retry).",
+        help="How to handle translations that look broken. Default: from the model's config (retry).",
     ),
 ]
 LiveOption = Annotated[
     bool,
     typer.Option(
-        "--live", rich_help_panel=OUTPUT, help="Print each translation as it grows; do not check whether it is broken."
+        "--live",
+        rich_help_panel=OUTPUT,
+        help="Print each translation while it grows, without checking whether it is broken.",
     ),
 ]
 MarkupOption = Annotated[
@@ -96,7 +100,7 @@ MarkupOption = Annotated[
     typer.Option(
         "--markup",
         rich_help_panel=OUTPUT,
-        help="The lines have inline tags of this language: keep each in its place; native engine only.",
+        help="Keep inline tags of this markup language in place; native engine only.",
     ),
 ]
 DocumentOption = Annotated[
@@ -105,7 +109,7 @@ DocumentOption = Annotated[
         "--document",
         metavar="FILE",
         rich_help_panel=DOCUMENT,
-        help="Translate this document to --output: only its text changes. See docs/documents.md.",
+        help="Translate this document to --output; only its text changes. See docs/documents.md.",
     ),
 ]
 FormatOption = Annotated[
@@ -123,7 +127,7 @@ ColumnsOption = Annotated[
         "--columns",
         metavar="NAME,...",
         rich_help_panel=DOCUMENT,
-        help="Of a table: the columns to translate, by their names or numbers from 1. Default: those that hold text.",
+        help="For a table: columns to translate, by name or by number from 1. Default: the columns that hold text.",
     ),
 ]
 ReportOption = Annotated[
@@ -132,7 +136,7 @@ ReportOption = Annotated[
         "--report",
         metavar="FILE",
         rich_help_panel=DOCUMENT,
-        help="List what a person should look at: a page (.html), or lines of JSON (.jsonl).",
+        help="List translations that someone should review, in this page (.html) or these lines of JSON (.jsonl).",
     ),
 ]
 ExplainUnknownOption = Annotated[
@@ -140,7 +144,7 @@ ExplainUnknownOption = Annotated[
     typer.Option(
         "--explain-unknown",
         rich_help_panel=OUTPUT,
-        help="List, on stderr, the characters that the model does not see as written.",
+        help="List, on stderr, the characters that the tokenizer changes, splits into bytes or does not know.",
     ),
 ]
 
@@ -175,7 +179,7 @@ def translate(
 ) -> None:
     """Translate sentences, the lines of a file, a stream, or a document.
 
-    The section decode of the model's config says how to search; --set decode.KEY=VALUE changes it for this call.
+    The decode section of the model's config controls the search; --set decode.KEY=VALUE changes a key for this call.
     """
     from mtkit.cli.translating.translate_file import Form
     from mtkit.cli.translating.translate_stream import translate_stream
@@ -195,7 +199,8 @@ def translate(
     _check_together(text, input_path, no_place=tokens and not as_json, taken_back=bool(live and more_than_live))
     if markup and (as_json or alignments or prefix or live or on_suspect == "mark"):
         raise UsageError(
-            "--markup prints a line of HTML for each: leave out --json, --n-best, --tokens, --alignments, --prefix, "
+            "--markup prints one line with tags for each input line: leave out --json, --n-best, --tokens, "
+            "--alignments, --prefix, "
             "--live and --on-suspect mark"
         )
     chosen: dict[str, object] = {"terminology": terminology, "on_suspect": on_suspect, "engine": engine}
@@ -251,36 +256,36 @@ def _translate_file(
 
 
 def _engine_for(engine: str | None, *, looked_into: bool) -> dict[str, object]:
-    """Return the engine to set, if any. looked_into: the model's tensors are needed, too."""
+    """Return the engine to set, if any. looked_into: the options need the model's tensors."""
     if looked_into and engine == "ctranslate2":
         raise UsageError("--live, --alignments, --tokens and --markup need --engine native")
     return {"engine": "native"} if looked_into else {}
 
 
 def _warn_of_arguments(texts: Sequence[str]) -> None:
-    """Warn of a file's name given as a sentence, and of a sentence given without quotes; both are translated."""
+    """Warn about a sentence that is the name of a file, and a sentence without quotes; translate both anyway."""
     for text in texts:
         if not any(c.isspace() for c in text) and len(text.encode()) < 256 and Path(text).is_file():
             log.warning(
-                f"{text} is translated as a text, but a file has this name; to translate its lines: "
-                f"mtkit translate --input {text}"
+                f"mtkit translates {text} as text, but a file has this name; to translate its lines: mtkit translate "
+                f"--input {text}"
             )
     if len(texts) > 1 and all(len(text.split()) == 1 for text in texts):
         log.warning(
-            f"{len(texts)} words are translated one by one; to translate a sentence, put it in quotes: "
+            f"mtkit translates {len(texts)} words one by one; to translate a sentence, put it in quotes: "
             f'mtkit translate "{" ".join(texts)}"'
         )
 
 
 def _check_without_job(where: Where, *, restart: bool, looked_into: bool) -> None:
-    """Refuse options of a job from file to file."""
+    """Refuse options that only a job from file to file has."""
     for name, given in (("--restart", restart), ("--executor ray", where.on_ray)):
         if given:
-            raise UsageError(f"{name}: for a job from file to file; give --input and --output, too")
+            raise UsageError(f"{name}: needs a job from file to file; give --input and --output, too")
     if looked_into and where.workers is not None:
         raise UsageError(
-            "--workers: --live, --alignments, --tokens and --markup look into a model in this process; leave it out, "
-            "or give --input and --output"
+            "--workers: --live, --alignments, --tokens and --markup use a model in this process; leave it out, or "
+            "give --input and --output"
         )
 
 
@@ -292,6 +297,6 @@ def _check_together(text: list[str] | None, input_path: Path | None, *, no_place
         raise UsageError("--tokens needs --json or --n-best: plain text cannot show log-probabilities")
     if taken_back:
         raise UsageError(
-            "--live prints plain text to stdout as it comes: leave out --json, --n-best, --alignments, --output, "
+            "--live prints plain text to stdout while it grows: leave out --json, --n-best, --alignments, --output, "
             "--prefix and --on-suspect"
         )

@@ -1,4 +1,4 @@
-"""Translate a file to a file as a job: an interrupted one resumes, and processes and machines share it."""
+"""Translate a file to a file as a job that resumes after interruptions, and that processes and machines share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Form:
-    """What the lines of output hold."""
+    """The contents of the output lines."""
 
     n_best: int | None = None
     prefix: str = ""
@@ -35,14 +35,14 @@ class Form:
     markup: Literal["html"] | None = None
 
     def check(self, decode: DecodeConfig) -> None:
-        """Raise UsageError if a translator with these settings cannot give such lines."""
+        """Raise UsageError if a translator with these settings cannot produce such lines."""
         if problem := n_best_problem(self.n_best or 1, decode):
             raise UsageError(f"--n-best: {problem}")
         if self.alignments and not self.as_json and decode.on_suspect == "mark":
-            raise UsageError("--alignments counts words, and decode.on_suspect=mark adds words: give --json, too")
+            raise UsageError("--alignments numbers the words, and decode.on_suspect=mark adds words: give --json, too")
 
     def session(self, translator: mtkit.Translator, *, check_direction: bool = True) -> Lines | MarkedLines:
-        """Return a session that gives lines of output. check_direction: as for `Translator.session`."""
+        """Return a session that produces output lines. check_direction: as in `Translator.session`."""
         if self.markup:
             from mtkit.documents import marked_lines  # imports torch
 
@@ -54,7 +54,7 @@ class Form:
 
 @dataclass(frozen=True)
 class Lines:
-    """A translator's session, and the form of its lines."""
+    """A translator's session, with the format of its output lines."""
 
     session: Session
     rendering: Rendering
@@ -65,20 +65,20 @@ class Lines:
         return self.rendering.lines(translations, first_line or self.session.n_lines - len(lines) + 1)
 
     def note(self) -> dict[str, Any]:
-        """Return what was noticed so far as JSON, for `absorb`."""
+        """Return the observations so far as JSON, for `absorb`."""
         return self.session.note()
 
     def absorb(self, note: Mapping[str, Any]) -> None:
-        """Add what another session of the same settings noticed in the lines that come next."""
+        """Add the observations of another session with the same settings on the next lines."""
         self.session.absorb(note)
 
     def report(self) -> None:
-        """Log what was noticed, if anything was."""
+        """Log the observations, if there are any."""
         self.session.report()
 
 
 def translate_file(input_path: Path, output_path: Path, shared: SharedTranslator, form: Form, *, restart: bool) -> None:
-    """Translate a file, and report what was noticed in all its lines, whichever process translated them."""
+    """Translate a file, and report the observations on all lines, whichever process translated them."""
     translator = shared.translator
     direction.warn_of_direction(read_lines(input_path), shared.members[0])
     done = line_job.run_line_job(

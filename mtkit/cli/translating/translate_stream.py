@@ -1,4 +1,4 @@
-"""Translate sentences, the lines of a file or a stream as they come, to standard output or a file."""
+"""Translate sentences, the lines of a file or a stream as they arrive, and write to standard output or a file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def translate_stream(
 ) -> None:
     """Translate sentences, the lines of a file, or else standard input.
 
-    form: of the output; None: print each translation as it grows.
+    form: the format of the output; None prints each translation while it grows.
     """
     if form is not None:
         form.check(translator.decode)
@@ -49,14 +49,14 @@ def translate_stream(
 
 
 def _windows(translator: mtkit.Translator, text: list[str] | None, input_path: Path | None) -> Iterator[list[str]]:
-    """Yield the lines to translate in windows; from standard input, as many as have arrived."""
+    """Yield the lines to translate in windows; a window of standard input holds the lines that have arrived."""
     if text:
         return text_lines.windows(text, translator.window)
     if input_path:
         return _with_bar(input_path, translator.window)
 
     if sys.stdin is not None and sys.stdin.isatty():
-        log.info("reading lines from the terminal; Ctrl-D ends")
+        log.info("reading lines from the terminal; press Ctrl-D to finish")
     return arriving_windows(translator.window)
 
 
@@ -87,12 +87,12 @@ def _show_live(translator: mtkit.Translator, line_windows: Iterable[Sequence[str
 
 
 def unknown_characters(translator: mtkit.Translator) -> unseen_characters.UnknownCharacters:
-    """Return an empty collection of the characters that the model does not see as written."""
+    """Return an empty collection of the characters that the tokenizer changes or does not know."""
     return unseen_characters.UnknownCharacters(translator.src_tokenizer.tagged(None))
 
 
 def print_unknown(unknown: unseen_characters.UnknownCharacters) -> None:
-    """Print the characters that the model does not see as written."""
+    """Print the characters that the tokenizer changes or does not know."""
     for line in unseen_characters.table(unknown.all()):
         print(line, file=sys.stderr)
 
@@ -100,7 +100,7 @@ def print_unknown(unknown: unseen_characters.UnknownCharacters) -> None:
 def _noted(
     line_windows: Iterable[Sequence[str]], unknown: unseen_characters.UnknownCharacters | None
 ) -> Iterator[Sequence[str]]:
-    """Yield the windows, and note their characters in `unknown` if it is given."""
+    """Yield the windows, and add their characters to `unknown` unless it is None."""
     for window in line_windows:
         if unknown is not None:
             for line in window:

@@ -56,7 +56,7 @@ def test_text_fits_the_terminal_and_explains_each_word(run):
     assert max(map(len, lines)) <= 100
     assert "16 values each; before training: the weights drawn from seed=7" in lines[0]
     assert any(line.startswith("cat = ▁cat (") for line in lines)
-    assert any("no token of its own, so the mean of these" in line for line in lines)
+    assert any("not a single token, so this is the mean of these" in line for line in lines)
     assert sum("most similar spelling: " in line for line in lines) == 1
     assert sum(line.startswith("  change by training  cosine") for line in lines) == 2
 
@@ -74,7 +74,7 @@ def test_tokens_by_their_spelling(run):
 def test_a_token_that_training_never_saw_is_reported(run):
     """No source holds a <s>, so that its vector is the one drawn at the start."""
     result = run("<s>", "▁cat", "▁dog", "--pieces", "-o", "map.html")
-    assert "  change by training  none: training never moved this vector" in result.stdout
+    assert "  change by training  none: training has not changed this vector" in result.stdout
     assert result.exit_code == 0 and Path("map.html").read_text().count("none: training did not change it") == 1
 
 

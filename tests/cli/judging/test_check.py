@@ -122,9 +122,9 @@ def test_a_model_of_other_languages_gives_a_warning(run, shared_bundle, tmp_path
 @pytest.mark.parametrize(
     ("args", "exit_code", "message"),
     [
-        (["--hyp", "hyp.fr", "--model", "runs/any"], 2, "--sources and --hyp need no model"),
-        (["--sources", "--beam-size", "2"], 2, "--sources and --hyp need no model"),
-        (["--hyp", "hyp.fr"], 1, "hyp.fr has 1 line, the suite has 6 translated; line n must translate line n of: "),
+        (["--hyp", "hyp.fr", "--model", "runs/any"], 2, "--sources and --hyp do not use a model"),
+        (["--sources", "--beam-size", "2"], 2, "--sources and --hyp do not use a model"),
+        (["--hyp", "hyp.fr"], 1, "hyp.fr has 1 line, but the suite has 6 to translate; "),
         (["--hyp", "none.fr"], 1, "none.fr: no such file"),
         (["--model", "nowhere"], 1, "nowhere"),
         (["--hyp", "hyp.fr", "--junit", "."], 2, "--junit .: this is a folder; name a file in it"),

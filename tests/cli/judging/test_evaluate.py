@@ -61,7 +61,7 @@ def as_dicts(hypotheses: list[str]) -> list[dict]:
 def test_given_translations_are_scored_in_a_table():
     result = run("--hyp", "hyp", "--ref", "ref")
     summary, header, *rows, note = result.stdout.splitlines()
-    assert summary == "4 sentences, 1.077 words for each word of the reference"  # 14 over 13, full stops counted
+    assert summary == "4 sentences, 1.077 words per word of the reference"  # 14 over 13, full stops counted
     assert header.split() == ["score", "95", "%", "interval", "signature"]
     for row, score in zip(rows, evaluate(HYP, REF), strict=True):
         figures = [f"{score.score:.2f}", f"{score.low:.2f}", "to", f"{score.high:.2f}"]

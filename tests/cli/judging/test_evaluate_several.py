@@ -126,7 +126,7 @@ def test_the_table_marks_what_is_best_and_what_is_sure():
     assert again[-2:] == ["same", "1.000"]
     assert lines[7].startswith("signature: nrefs:1|bs:100|ar:200|seed:12345|case:lc|")
     notes = "\n".join(lines[9:])
-    assert "best: the highest score; of TER, which counts edits, the lowest." in notes
+    assert "best: the highest score, or for TER" in notes
     assert "*: differs from the baseline, p < 0.05" in notes
     assert "p is the share of 200 trials" in notes and "corrected for 3 systems (Holm)" in notes
     assert "p bs, p ar: sacreBLEU's --paired-bs and --paired-ar, uncorrected" in notes

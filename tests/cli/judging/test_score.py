@@ -191,7 +191,7 @@ def test_empty_input_gives_empty_output(run):
             ["--workers", "2"],
             b"",
             2,
-            "--workers, --executor ray and --restart: for a job from files to a file",
+            "--workers, --executor ray and --restart need a job",
         ),
         (["--src", "a.en", "--tgt", "a.fr", "--output", "a.fr"], None, 2, "a.fr is the input file a.fr"),
         (["--src", "a.en", "--tgt", "short.fr", "--output", "x"], None, 1, "a.en has 4 lines, short.fr has 1"),

@@ -62,7 +62,7 @@ def test_train_tokenizer_writes_two_models_and_prints_a_table(folder):
     assert rows["vocabulary size"] == [str(src.vocab_size), str(tgt.vocab_size)]
     # Five words; source pieces are characters: 16 letters and a space before each word.
     assert rows["tokens per word"][0] == f"{21 / 5:.2f}"
-    assert rows["tokens of the longest sentence"][0] == "21"
+    assert rows["tokens in the longest sentence"][0] == "21"
     assert rows["unknown tokens"] == ["0", "0"]
     assert result.stdout.splitlines()[0].split()[-4:] == ["src:", "en", "tgt:", "fr"]
     assert "src.spm and tgt.spm" in result.stderr

@@ -48,8 +48,12 @@ def test_a_report_lists_what_to_look_at(run):
         (["--document", "a.txt"], 2, "--document needs --output"),
         (["--document", "none.txt", "-o", "b.txt"], 1, r"none\.txt: no such file"),
         (["--document", "a.txt", "-o", "a.txt"], 2, r"a\.txt is the document itself"),
-        (["--document", "a.txt", "-o", "b.txt", "--report", "b.txt"], 2, r"b\.txt: given as --output and as --report"),
-        (["--document", "a.txt", "-o", "none/b.txt"], 2, "--output none/b.txt: there is no folder none"),
+        (
+            ["--document", "a.txt", "-o", "b.txt", "--report", "b.txt"],
+            2,
+            r"b\.txt: given for both --output and --report",
+        ),
+        (["--document", "a.txt", "-o", "none/b.txt"], 2, "--output none/b.txt: the folder none does not exist"),
         (["--document", "a.zzz", "-o", "b.txt"], 2, r"a\.zzz: .*'\.zzz'.*--format"),
         (["--document", "a.txt", "-o", "b.txt", "--format", "word"], 2, "--format word: .*html"),
         (["--document", "a.txt", "-o", "b.txt", "a sentence"], 2, ".*leave out TEXT"),
@@ -61,7 +65,7 @@ def test_a_report_lists_what_to_look_at(run):
             2,
             "--output b.docx: .*docx, but the document is text",
         ),
-        (["--document", "a.txt", "-o", "b.txt", "--columns", "1"], 2, "--columns: for tables"),
+        (["--document", "a.txt", "-o", "b.txt", "--columns", "1"], 2, "--columns applies to tables"),
         (["--document", "a.txt", "-o", "b.txt", "--report", "none/r.html"], 2, "--report none/r.html: .*folder"),
     ],
 )

@@ -73,7 +73,7 @@ def test_a_missing_extra_is_named():
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=_ANSWER_S, check=False)
     assert (ended.returncode, ended.stderr) == (
         1,
-        "mtkit: a service needs the package uvicorn: pip install 'mtkit[serve]'\n",
+        "mtkit: `mtkit serve` needs the package uvicorn: pip install 'mtkit[serve]'\n",
     )
 
 
