@@ -211,7 +211,7 @@ EngineOption = Annotated[
     Engine | None,
     typer.Option(
         rich_help_panel=MODEL,
-        help="auto selects the fastest engine of equal quality, or for sentences as arguments and for a pipe the one that "
-        "starts soonest. Default: from the model's config.",
+        help="auto selects the fastest engine of equal quality, or for sentences as arguments and for a pipe the one "
+        "that starts soonest. Default: from the model's config.",
     ),
 ]

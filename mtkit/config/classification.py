@@ -1,4 +1,4 @@
-"""What the keys of a classifier's config must be, and which of them a translator's cannot have."""
+"""Checks of the keys that only a classifier's config, or only a translator's config, may have."""
 
 from collections.abc import Iterator
 
@@ -15,14 +15,14 @@ def problem_of_translator(data: DataConfig, train: TrainConfig) -> str | None:
     """Return which key only a classifier can have."""
     if data.labels or data.pairs is not None:
         key = "labels" if data.labels else "pairs"
-        return f"data.{key} is for a classifier: set task to classify, or remove it"
+        return f"data.{key} needs a classifier: set task to classify, or remove the key"
     return _problem_of_metric("translate", train)
 
 
 def problem_of_classifier(
     data: DataConfig, distill: DistillConfig, tokenizer: TokenizersConfig, train: TrainConfig
 ) -> str | None:
-    """Return what a classifier cannot use, or cannot do without."""
+    """Return the problems of a classifier's config: keys that it cannot use, and keys that it lacks."""
     for key, corpus in _corpora(data):
         if corpus.tsv is None:
             return (
@@ -32,12 +32,12 @@ def problem_of_classifier(
             return f"{key}.tag={corpus.tag}: task=classify has no tags; remove it"
     labels = data.labels
     if len(labels) == 1 or len(labels) > MOST_LABELS:
-        return f"data.labels: a classifier chooses among 2 to {MOST_LABELS:,} labels, not {len(labels):,}"
+        return f"data.labels: a classifier needs 2 to {MOST_LABELS:,} labels, not {len(labels):,}"
     for label in labels:
         if labels.count(label) > 1:
-            return f"data.labels: {label!r} is there twice"
+            return f"data.labels: lists {label!r} twice"
         if not label or label != label.strip() or "\t" in label:
-            return f"data.labels: {label!r}: a label has text, no tab, and no space at its ends"
+            return f"data.labels: {label!r}: a label must have text, no tab, and no space at its start or end"
     for key, has_no_effect in (
         ("data.max_length_ratio", data.max_length_ratio is not None),
         ("data.placeholders", bool(data.placeholders)),
@@ -46,9 +46,9 @@ def problem_of_classifier(
         ("train.guided_alignment", train.guided_alignment > 0),
     ):
         if has_no_effect:
-            return f"{key} is for translators: with task=classify, remove it"
+            return f"{key} applies only to translators: with task=classify, remove it"
     if not tokenizer.shared:
-        return "task=classify has one tokenizer, for both texts of a pair, too: set tokenizer.shared to true"
+        return "task=classify uses a single tokenizer, also for the two texts of a pair: set tokenizer.shared to true"
     return _problem_of_metric("classify", train)
 
 

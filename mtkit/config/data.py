@@ -34,23 +34,23 @@ class CorpusFiles(Section):
     tgt: ConfigPath | None = Field(None, description="target text; line n translates line n of src")
     tsv: ConfigPath | None = Field(
         None,
-        description="instead of src and tgt: one file with source, tab, target on each line; more columns are ignored. "
-        "classify: text, tab, label, or source, tab, target, tab, label",
+        description="instead of src and tgt: one file with source, tab, target on each line; mtkit ignores further "
+        "columns. classify: text, tab, label, or source, tab, target, tab, label",
     )
     file: ConfigPath | None = Field(
         None,
-        description="instead of src and tgt: one file with both sides, whose name tells its format: .tsv, .csv, "
-        ".jsonl, .tmx, .xlf, .xliff, .po, or .zip (as from OPUS)",
+        description="instead of src and tgt: one file with both sides, in the format of its file extension: .tsv, "
+        ".csv, .jsonl, .tmx, .xlf, .xliff, .po, or .zip (as from OPUS)",
     )
     langs: Annotated[tuple[str, str] | None, BeforeValidator(_as_tuple)] = Field(
         None,
-        description="source and target language in `file`, such as [en, de], if its format tells languages; default: "
-        "data.src_lang and data.tgt_lang, else the file's own two",
+        description="source and target language in `file`, such as [en, de], if its format names languages; "
+        "default: data.src_lang and data.tgt_lang, or else the two languages in the file",
     )
     tag: str | None = Field(
         None,
-        description="token put before each source sentence, such as <2de> or <news>: names the target language or "
-        "the domain; several tags are separated by spaces, such as <2de> <bt>",
+        description="token before each source sentence, such as <2de> or <news>, for the target language or the "
+        "domain; separate several tags by spaces, such as <2de> <bt>",
     )
 
     @model_validator(mode="after")
@@ -60,7 +60,7 @@ class CorpusFiles(Section):
         if given not in (("src", "tgt"), ("tsv",), ("file",)):
             raise ValueError("must have either both src and tgt, or tsv, or file")
         if self.langs and not self.file:
-            raise ValueError("langs needs file: only formats such as TMX tell their languages")
+            raise ValueError("langs needs file: only formats such as TMX name their languages")
         if self.langs and self.langs[0] == self.langs[1]:
             raise ValueError(f"langs: source and target are both {self.langs[0]}")
         return self
@@ -72,34 +72,35 @@ class CorpusFiles(Section):
 
 
 class TrainCorpus(CorpusFiles):
-    """Parallel text to train on."""
+    """Parallel text for training."""
 
     weight: Annotated[Annotated[float, Field(gt=0, le=1000)] | WeightSchedule, AfterValidator(begins_with_the_run)] = (
         Field(
             1.0,
-            description="how often an epoch uses each pair: 2 is twice; 0.5 uses one half of the pairs, the next epoch "
-            "the other. {0: 1, 0.8: 5}: 1, and 5 in the last fifth of the run; 0 there leaves the corpus out",
+            description="how often an epoch uses each pair: 2 is twice; 0.5 uses one half of the pairs, and the "
+            "other half in the next epoch. {0: 1, 0.8: 5}: 1, and 5 in the last fifth of the run; a weight of 0 "
+            "leaves the corpus out",
         )
     )
     scores: ConfigPath | None = Field(
         None,
-        description="file with a score of each pair: a number at the start of line n for line n of the text (columns "
-        "after a tab are ignored); higher is better; `.gz`, `.xz`, `.zst`, too",
+        description="file with a score of each pair: a number at the start of line n for line n of the text (mtkit "
+        "ignores columns after a tab); higher is better; may end in `.gz`, `.xz` or `.zst`",
     )
     min_score: Annotated[float | ScoreSchedule | None, AfterValidator(begins_with_the_run)] = Field(
         None,
-        description="train on the pairs with at least this score. {0: 0.9, 0.3: 0.5, 0.8: null}: 0.9, from 30 % of the "
-        "run on 0.5, in the last fifth all pairs",
+        description="train on the pairs with at least this score. {0: 0.9, 0.3: 0.5, 0.8: null}: 0.9, then 0.5 "
+        "after 30 % of the run, and all pairs in the last fifth",
     )
 
     @model_validator(mode="after")
     def _scores_have_lines(self) -> Self:
         if self.scores is None and self.min_score is not None:
-            raise ValueError("min_score needs scores: name the file with a score of each pair")
+            raise ValueError("min_score needs scores: set it to the file with a score of each pair")
         if self.scores and self.file and not self.file.name.lower().endswith(_TSV):
             raise ValueError(
-                f"scores={self.scores}: line n scores line n of the text, and file={self.file} has no such lines; make "
-                "a TSV of it with mtkit data convert"
+                f"scores={self.scores}: line n scores line n of the text, but file={self.file} does not have one "
+                "pair per line; convert it to TSV with mtkit data convert"
             )
         return self
 
@@ -113,27 +114,27 @@ class TrainCorpus(CorpusFiles):
 
 
 class DevCorpus(CorpusFiles):
-    """Parallel text to validate on."""
+    """Parallel text for validation."""
 
     name: str | None = Field(
         None,
-        description="name of this dev set in curves and reports, if dev is a list of several; default: that of its "
-        "file, such as news for news.en.gz",
+        description="name of this dev set in curves and reports, if dev is a list of several; default: the name of "
+        "its file, such as news for news.en.gz",
     )
 
     @property
     def label(self) -> str:
-        """The set in messages: dev, or dev (NAME) if it is one of several."""
+        """The name of the set in messages: dev, or dev (NAME) if there are several."""
         return f"dev ({self.name})" if self.name else "dev"
 
     @property
     def key(self) -> str:
-        """The set in messages about the config: data.dev, or data.dev (NAME) if it is one of several."""
+        """The name of the set in messages about the config: data.dev, or data.dev (NAME) if there are several."""
         return f"data.{self.label}"
 
 
 def _as_list(value: object) -> object:
-    """Return one corpus as a list of one; null stays, as a value that is missing."""
+    """Put a single corpus into a list; null stays null, so that the check for missing values sees it."""
     if isinstance(value, CorpusFiles) and not isinstance(value, DevCorpus):
         value = DevCorpus(**{key: getattr(value, key) for key in CorpusFiles.model_fields})
     return value if isinstance(value, list) or value is None else [value]
@@ -152,18 +153,18 @@ DevCorpora = Annotated[
 
 
 def _checked_pattern(pattern: str) -> str:
-    """Return the pattern; raise ValueError if it is not a regular expression, or matches where there is no text."""
+    """Return the pattern; raise ValueError if it is not a regular expression, or if it matches the empty text."""
     import regex  # here: few configs need it
 
     try:
         compiled = regex.compile(pattern)
     except (regex.error, OverflowError, RecursionError) as error:
         raise ValueError(
-            f"{pattern!r} is not a regular expression ({error}); write \\ before a character that stands for itself, "
-            "and single quotes around the whole"
+            f"{pattern!r} is not a regular expression ({error}); write \\ before a special character that you mean "
+            "literally, and put the expression in single quotes"
         ) from None
     if compiled.search("") or compiled.fullmatch(""):
-        raise ValueError(f"{pattern!r} also matches the empty text; let it match at least one character")
+        raise ValueError(f"{pattern!r} also matches the empty text; change it to match at least one character")
     return pattern
 
 
@@ -187,39 +188,39 @@ class DataConfig(Section):
         1.0,
         ge=1,
         le=1000,
-        description="T of temperature sampling (Arivazhagan et al. 2019): a corpus of n pairs gets a share of each "
-        "epoch proportional to weight x n^(1/T). 1: by size; 5: usual for languages of very different sizes; 1000: "
-        "the weights alone decide",
+        description="temperature T of sampling (Arivazhagan et al. 2019): a corpus of n pairs gets a share of each "
+        "epoch proportional to weight x n^(1/T). 1: by size; 5: common for languages of very different sizes; "
+        "1000: by weight alone",
     )
     dev: DevCorpora = Field(
         min_length=1,
-        description="validation text: decides when to stop early and which checkpoints to keep; or a list of several: "
-        "each gets scores of its own, and their mean, or train.metric_on, decides",
+        description="validation text: decides when to stop early and which checkpoints to keep; or a list of "
+        "several: mtkit scores each separately, and their mean, or train.metric_on, decides",
     )
     test: CorpusFiles | None = Field(
-        None, description="test text: never used in training; the default of `mtkit evaluate`"
+        None, description="test text: mtkit never trains on it; `mtkit evaluate` uses it by default"
     )
     max_tokens: int = Field(
         128,
         ge=1,
         le=100_000,
-        description="training pairs with more tokens than this on a side are left out (and counted)",
+        description="leave out (and count) training pairs with more tokens than this on a side",
     )
     max_length_ratio: float | None = Field(
         None,
         ge=1,
-        description="training pairs are left out if one side has more than this many times the tokens of the other; "
-        "tags do not count",
+        description="leave out training pairs in which one side has more than this many times the tokens of the "
+        "other; tags do not count",
     )
     placeholders: list[Annotated[str, AfterValidator(_checked_pattern)]] = Field(
         [],
         description="regular expressions, such as '\\{\\w+\\}' for {name}: each match is one token for the model, "
-        "which learns to copy it, and comes back in the translation exactly as it was; [] for none",
+        "which learns to copy it, so that it appears unchanged in the translation; [] for none",
     )
     labels: list[str] = Field(
         [],
-        description="classify: the labels; default: those of the training text, in alphabetical order. With labels "
-        "set here, any other label in the text is an error",
+        description="classify: the labels; default: the labels in the training text, in alphabetical order. If you "
+        "set them, any other label in the text is an error",
     )
     pairs: bool | None = Field(
         None,
@@ -229,7 +230,7 @@ class DataConfig(Section):
 
     @property
     def stages(self) -> list[Stage]:
-        """The parts of a run between the changes of weight and min_score; a single one if nothing changes."""
+        """The parts of a run between changes of weight or min_score; a single one if nothing changes."""
         begins = changes(value for corpus in self.train for value in (corpus.weight, corpus.min_score))
         return [
             Stage(
@@ -245,7 +246,9 @@ class DataConfig(Section):
     def _every_stage_has_text(self) -> Self:
         for stage in self.stages:
             if not any(stage.weights):
-                raise ValueError(f"train: every corpus has weight 0 from {stage}: give one of them a weight there")
+                raise ValueError(
+                    f"train: every corpus has weight 0 from {stage}: set a weight above 0 for one of them there"
+                )
         return self
 
     @model_validator(mode="after")
@@ -258,7 +261,9 @@ class DataConfig(Section):
         for i, (name, corpus) in enumerate(zip(given, self.dev, strict=True)):
             if not re.fullmatch(r"\w[\w-]*", name):
                 what = f"dev.{i}.name={name}" if corpus.name else f"dev.{i}: the file's name, {corpus.paths[0].name},"
-                raise ValueError(f"{what} names no dev set: set dev.{i}.name to letters, digits, - and _")
+                raise ValueError(
+                    f"{what} cannot be the name of a dev set: set dev.{i}.name to letters, digits, - and _"
+                )
             if name in given[:i]:
                 both = f"dev.{given.index(name)} and dev.{i}"
                 raise ValueError(f"dev: {both} are both named {name}: set dev.{i}.name, for example to {name}{i + 1}")
@@ -267,7 +272,7 @@ class DataConfig(Section):
 
     @model_validator(mode="after")
     def _languages_from_names(self) -> Self:
-        """Set languages that are not named to the codes in the files' names."""
+        """Set missing languages to the codes in the files' names."""
         for side in ("src", "tgt"):
             if getattr(self, f"{side}_lang") == side:
                 in_dev, in_train = ({_language(files, side) for files in part} for part in (self.dev, self.train))
@@ -281,7 +286,7 @@ class DataConfig(Section):
 
 
 def _name_of_file(path: Path) -> str:
-    """Return the file's name without its endings: those of formats, of packed files and of languages."""
+    """Return the file's name without the extensions for formats, compression and languages."""
     name, suffix = path.name, path.suffix
     while suffix in _FORMATS:
         name = name.removesuffix(suffix)
@@ -290,7 +295,7 @@ def _name_of_file(path: Path) -> str:
 
 
 def _language(files: CorpusFiles, side: Literal["src", "tgt"]) -> str | None:
-    """Return the language of a side in the files' names."""
+    """Return the language of a side from the files' names."""
     if files.file:
         return (languages_in_name(files.file) or (None, None))[side == "tgt"]
     path = files.src if side == "src" else files.tgt

@@ -11,13 +11,15 @@ from mtkit.config.tags import check_tag
 class DecodeConfig(Section):
     """How a trained model translates; `mtkit translate --set decode.KEY=VALUE` changes a key for one call."""
 
-    beam_size: int = Field(4, ge=1, le=1000, description="hypotheses kept per step; 1 is greedy search")
+    beam_size: int = Field(
+        4, ge=1, le=1000, description="number of hypotheses to keep at each step; 1 is greedy search"
+    )
     length_normalization: Literal["gnmt", "average", "none"] = Field(
         "gnmt",
         description="divisor of a log-probability of n tokens. gnmt: ((5 + n) / 6)^length_penalty (Wu et al. 2016); "
         "average: n; none: 1",
     )
-    length_penalty: float = Field(0.6, ge=0, le=100, description="gnmt: its exponent alpha; 0: no normalisation")
+    length_penalty: float = Field(0.6, ge=0, le=100, description="gnmt: the exponent alpha; 0: no normalisation")
     coverage_penalty: float = Field(
         0.0, ge=0, le=1000, description="beta: penalty for source tokens with little attention (Wu et al. 2016); 0: off"
     )
@@ -56,7 +58,7 @@ class DecodeConfig(Section):
         description="penalty in nats on a token for each hypothesis of earlier groups with the same token at this step",
     )
     sampling: bool = Field(
-        False, description="draw tokens at random instead of searching; for n-best lists, draw n times"
+        False, description="draw tokens at random instead of searching; for an n-best list, draw n times"
     )
     temperature: float = Field(
         1.0, gt=0, le=1000, description="sampling: divisor of the log-probabilities; above 1 is more random"
@@ -72,51 +74,55 @@ class DecodeConfig(Section):
         0,
         ge=0,
         le=1000,
-        description="minimum Bayes risk decoding: draw this many samples a line (only tokens of at least 2 % "
+        description="minimum Bayes risk decoding: draw this many samples per line (only tokens of at least 2 % "
         "probability, unless top_k or top_p limits them) and return the one closest to the others (chrF); 0: off",
     )
     terminology: ConfigPath | None = Field(
         None, description="TSV with the columns source, target, forbidden: phrases that must or must not appear"
     )
     tag: str | None = Field(
-        None, description="tag before each text, such as <2de>: one or several that the model was trained with"
+        None, description="tag before each text, such as <2de>: one or several of the tags in the training text"
     )
     on_suspect: Literal["retry", "warn", "mark", "off"] = Field(
         "retry",
-        description="translations that look wrong (empty, looping, far too short or long, copied, or without a "
-        "number or URL of the source): translate again with other settings and warn (retry), only warn, mark them "
-        "in the output, or do not check (off)",
+        description="how to handle translations that look wrong (empty, looping, far too short or long, copied, or "
+        "without a number or URL of the source): translate again with other settings and warn (retry), only "
+        "warn (warn), mark them in the output (mark), or do not check (off)",
     )
     engine: Literal["auto", "native", "ctranslate2"] = Field(
         "auto",
-        description="auto: the fastest engine of equal quality; for sentences on the command line, and lines from a "
-        "pipe, the one that starts soonest, CTranslate2, if the bundle holds its model and it supports all options",
+        description="auto: the fastest engine of equal quality; for sentences on the command line and lines from a "
+        "pipe, the one that starts soonest: CTranslate2, if the bundle holds its model and it supports all options",
     )
     precision: Literal["auto", "fp32", "bf16", "int8"] = Field(
         "auto",
-        description="number format of the native engine's matrix products. fp32 is exact, int8 the fastest on a CPU "
-        "with VNNI or AMX; if the device lacks a format, mtkit uses the next more precise one and warns. auto: int8 if "
+        description="number format of the native engine's matrix products. fp32 is exact, int8 is the fastest on a "
+        "CPU with VNNI or AMX; if the device lacks a format, mtkit warns and uses the next more precise one. "
+        "auto: int8 if "
         "engine is auto, too, and dev BLEU falls by at most 0.1; else fp32",
     )
     threads: int | None = Field(
-        None, ge=1, le=1024, description="CPU threads; default: one per core that mtkit may use"
+        None, ge=1, le=1024, description="number of CPU threads; default: one for each core that mtkit may use"
     )
     workers: int = Field(
-        1, ge=1, le=1024, description="processes that translate files in parallel, each with its share of the threads"
+        1,
+        ge=1,
+        le=1024,
+        description="number of processes that translate a file in parallel, each with its share of the threads",
     )
     shortlist: bool = Field(
-        False, description="consider only the target tokens that the bundle's lexicon lists for the source; faster"
+        False, description="consider only the target tokens that the bundle's shortlist has for the source; faster"
     )
     batch_sentences: int = Field(64, ge=1, le=100_000, description="most sentences in a batch")
     batch_tokens: int = Field(
-        4096, ge=1, le=10_000_000, description="most source tokens in a batch, padding included; limits the memory"
+        4096, ge=1, le=10_000_000, description="most source tokens in a batch, including padding; limits the memory"
     )
     max_src_tokens: int = Field(
         200,
         ge=8,
         le=10_000,
-        description="most source tokens to translate at once; longer input is split at sentence ends or clauses and "
-        "rejoined, never cut off",
+        description="most source tokens to translate at once; mtkit splits longer input at ends of sentences or "
+        "clauses, and joins the translations without losing text",
     )
 
     @property
@@ -126,7 +132,7 @@ class DecodeConfig(Section):
 
     @property
     def exact_precision(self) -> str:
-        """The precision, with fp32 for auto: for work in which nothing else has been measured."""
+        """The precision, with fp32 for auto, for work without a measured alternative."""
         return "fp32" if self.precision == "auto" else self.precision
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""The `distill` section of the config: how to train on the translations of teachers."""
+"""The `distill` section of the config: how to train on teachers' translations."""
 
 from typing import Literal, Self
 
@@ -27,16 +27,18 @@ class DistillConfig(Section):
     )
     tag: str | None = Field(
         None,
-        description="tag before each sentence for the teachers, such as <2de>; default: those of the corpus' tags "
-        "that the teachers know, or else the tag in their own config",
+        description="tag before each sentence for the teachers, such as <2de>; default: the tags of the corpus that "
+        "the teachers know, or else the tag in the teachers' config",
     )
     original_weight: float = Field(
         0.0,
         ge=0,
         le=1000,
-        description="also train on the original text, its weights multiplied by this; 0: translations only",
+        description="also train on the original text, with its weights multiplied by this; 0: translations only",
     )
-    workers: int = Field(1, ge=1, le=1024, description="processes that translate in parallel; changes only the speed")
+    workers: int = Field(
+        1, ge=1, le=1024, description="number of processes that translate in parallel; affects only the speed"
+    )
 
     @model_validator(mode="after")
     def _the_beam_holds_them(self) -> Self:

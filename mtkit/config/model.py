@@ -31,20 +31,20 @@ class ModelConfig(Section):
     positions: Literal["sinusoidal", "marian", "learned", "rotary", "relative", "alibi"] = Field(
         "sinusoidal",
         description="position encoding; marian: sinusoids at Marian's rates and a decoder that starts from zeros, for "
-        "models imported from Marian or to be exported to it; relative: learned vectors of the distance between two "
-        "tokens; alibi: attention that fades with the distance, in each head at another fixed rate",
+        "models imported from Marian or to be exported to it; relative: learned vectors for the distance between "
+        "two tokens; alibi: attention that fades with the distance, at a different fixed rate in each head",
     )
     max_relative_distance: int = Field(
         16,
         ge=1,
         le=10_000,
-        description="relative positions: tokens farther apart than this count as this far apart",
+        description="relative positions: treat tokens that are farther apart than this as this far apart",
     )
     max_positions: int = Field(
         1024,
         ge=8,
         le=1_000_000,
-        description="learned positions: number of positions, and so the longest sentence in tokens, including <end>",
+        description="learned positions: number of positions, which is the longest sentence in tokens, including <end>",
     )
     embedding_dropout: float = Field(0.1, ge=0, lt=1, description="dropout on the sum of embeddings and positions")
     residual_dropout: float = Field(0.1, ge=0, lt=1, description="dropout on the output of each sublayer")
@@ -55,8 +55,8 @@ class ModelConfig(Section):
     )
     tie: Literal["none", "decoder", "all"] = Field(
         "decoder",
-        description="share one matrix between decoder embedding and output (decoder), and encoder embedding, too "
-        "(all; needs tokenizer.shared)",
+        description="share one matrix between decoder embedding and output (decoder), or also with the encoder "
+        "embedding (all; needs tokenizer.shared)",
     )
 
     @model_validator(mode="after")

@@ -1,6 +1,6 @@
-"""Define the config file: a key per section, each a class in the module of its name beside this one.
+"""Define the config file: one key per section, each a class in the module of the same name in this package.
 
-Nothing here reads or writes files; `mtkit.config.reading.loading` turns YAML into a `Config`.
+This module reads and writes no files; `mtkit.config.reading.loading` converts YAML to a `Config`.
 """
 
 from typing import Literal, Self
@@ -25,14 +25,15 @@ class Config(Section):
 
     task: Task = Field(
         "translate",
-        description="what the model does: translate, or give a text, or a pair of texts, one of some labels",
+        description="task of the model: translate text, or classify a text or a pair of texts by labels",
     )
     run_dir: ConfigPath | None = Field(
-        None, description="folder of the run; default: runs/NAME in the current folder, NAME from the name of this file"
+        None,
+        description="folder of the run; default: runs/NAME in the current folder, where NAME is the name of this file",
     )
     seed: int = Field(1, ge=0, lt=2**32, description="random seed of initial weights, data order and dropout")
     data: DataConfig = Field(description="parallel text for training, validation and test")
-    clean: CleanConfig = Field(CleanConfig(), description="which pairs `mtkit data clean` keeps")
+    clean: CleanConfig = Field(CleanConfig(), description="rules by which `mtkit data clean` keeps pairs")
     distill: DistillConfig = Field(DistillConfig(), description="train on the translations of teacher models")
     tokenizer: TokenizersConfig = Field(TokenizersConfig(), description="how to split text into tokens")
     model: ModelConfig = Field(ModelConfig(), description="architecture of the network")
@@ -41,11 +42,9 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _stages_fit(self) -> Self:
-        """Check that a run whose mixture of text changes has an end to measure its shares by."""
+        """Check that a run whose mixture of text changes has a fixed end, because shares refer to it."""
         if self.distill.teachers and any(corpus.scores for corpus in self.data.train):
-            raise ValueError(
-                "distill.teachers make other pairs than those that scores of data.train belong to: leave scores out"
-            )
+            raise ValueError("distill.teachers replace the pairs that scores of data.train belong to: leave scores out")
         if len(self.data.stages) == 1:
             return self
         train, key = self.train, "a weight or min_score of data.train that changes"
@@ -61,10 +60,10 @@ class Config(Section):
     def _metric_is_of_a_dev_set(self) -> Self:
         on, names = self.train.metric_on, [corpus.name for corpus in self.data.dev]
         if on is not None and len(names) == 1:
-            raise ValueError(f"train.metric_on={on} is for a list of several dev sets, and data.dev has one: remove it")
+            raise ValueError(f"train.metric_on={on} needs several dev sets, but data.dev has one: remove the key")
         if on is not None and on not in names:
             known = ", ".join(map(str, names))
-            raise ValueError(f"train.metric_on={on}: no dev set has this name; the names in data.dev are {known}")
+            raise ValueError(f"train.metric_on={on}: unknown dev set; the names in data.dev are {known}")
         return self
 
     @model_validator(mode="after")
@@ -94,7 +93,7 @@ class Config(Section):
         return self
 
     def _replace(self, section: str, **values: object) -> None:
-        """Like _give_way, in a section, which other configs may share: replace it by a copy."""
+        """Like _give_way, but replace the section by a copy, because other configs may share it."""
         old: Section = getattr(self, section)
         changed = {key: value for key, value in values.items() if key not in old.model_fields_set}
         if any(getattr(old, key) != value for key, value in changed.items()):

@@ -1,4 +1,4 @@
-"""What every section of the config is made of: a checked group of keys, and paths."""
+"""The base class of the sections of the config: a checked group of keys, and the type of paths."""
 
 import os
 from collections.abc import Iterable
@@ -19,14 +19,14 @@ class Section(BaseModel):
         return [(key, value) for key, value in super().__repr_args__() if value != defaults.get(key or "")]
 
     def _give_way(self, **values: object) -> None:
-        """Set keys that the file does not set to values that fit those that it does; for validators only."""
+        """Set keys that the file leaves out to values that fit the others; for validators only."""
         for key, value in values.items():
             if key not in self.model_fields_set:
                 self.__dict__[key] = value  # frozen, and not to be taken for written
 
 
 def is_part(info: ValidationInfo) -> bool:
-    """Return whether train.init_from will provide missing keys, so that sections cannot be checked yet."""
+    """Return whether train.init_from will provide missing keys, so that mtkit cannot check sections yet."""
     return bool((info.context or {}).get("is_part"))
 
 
@@ -35,7 +35,7 @@ def _resolve(path: Path, info: ValidationInfo) -> Path:
     try:
         path = path.expanduser()
     except RuntimeError:
-        raise ValueError(f"{path}: no such user; for a file of that name write ./{path}") from None
+        raise ValueError(f"{path}: no such user; for a file with this name, write ./{path}") from None
     return path if base is None else Path(os.path.normpath(Path(base, path)))
 
 

@@ -1,4 +1,4 @@
-"""What `mtkit serve` reads: which models to serve, where, to whom, and within which limits."""
+"""Settings of `mtkit serve`: models, address, API keys and limits."""
 
 import socket
 from ipaddress import ip_address
@@ -10,61 +10,75 @@ from mtkit.config.section import ConfigPath, Section
 
 
 class LimitsConfig(Section):
-    """What one request, and one caller, may ask for. Whatever exceeds a limit is refused at once, with its name."""
+    """Limits of one request and of one caller. The service refuses a request above a limit at once, and names the
+    limit.
+    """
 
-    max_chars: int = Field(10_000, ge=1, description="characters of one text")
-    max_texts: int = Field(50, ge=1, description="texts in one request; together they have at most 10 * max_chars")
-    max_alternatives: int = Field(4, ge=0, description="further translations of each text")
-    max_file_mb: float = Field(10, gt=0, description="megabytes of one document")
-    max_terms: int = Field(1_000, ge=0, description="terms of one request's terminology, or of one glossary")
-    requests_per_minute: int | None = Field(
-        None, ge=1, description="requests of one key, or of one address without a key; null: any number"
+    max_chars: int = Field(10_000, ge=1, description="most characters in one text")
+    max_texts: int = Field(
+        50, ge=1, description="most texts in one request; together they may have at most 10 * max_chars characters"
     )
-    deadline_s: float = Field(30, gt=0, le=600, description="seconds until a request is answered, if need be by 504")
-    document_deadline_s: float = Field(1_800, gt=0, description="seconds that one document may take")
-    max_documents: int = Field(100, ge=1, description="documents kept at a time, waiting and done together")
+    max_alternatives: int = Field(4, ge=0, description="most alternative translations of each text")
+    max_file_mb: float = Field(10, gt=0, description="most megabytes in one document")
+    max_terms: int = Field(1_000, ge=0, description="most terms in one request's terminology, or in one glossary")
+    requests_per_minute: int | None = Field(
+        None,
+        ge=1,
+        description="most requests per minute with one key, or from one address without a key; null: no limit",
+    )
+    deadline_s: float = Field(
+        30, gt=0, le=600, description="most seconds for one request; then the service answers with 504"
+    )
+    document_deadline_s: float = Field(1_800, gt=0, description="most seconds for one document")
+    max_documents: int = Field(
+        100, ge=1, description="most documents that the service stores at a time, waiting or done"
+    )
 
 
 class QueueConfig(Section):
-    """How sentences wait and are put into batches."""
+    """Limits of the queue of sentences and of the batches."""
 
-    max_sentences: int = Field(512, ge=1, description="sentences that wait; beyond them requests are refused by 503")
+    max_sentences: int = Field(
+        512, ge=1, description="most sentences in the queue; above this, the service answers with 503"
+    )
     batch_tokens: int = Field(
-        512, ge=1, description="tokens in one batch, estimated by 4 characters each; short requests wait for a batch"
+        512,
+        ge=1,
+        description="most tokens in one batch, estimated at 4 characters each; short requests wait for a batch",
     )
 
 
 class KeysConfig(Section):
-    """Who may ask."""
+    """API keys and their use."""
 
-    file: ConfigPath | None = Field(None, description="file of hashed API keys, which `mtkit keys` writes")
+    file: ConfigPath | None = Field(None, description="file of hashed API keys, from `mtkit keys`")
     required: bool = Field(False, description="refuse requests without a key")
     metrics: str | None = Field(
-        None, description="name of the key that may read /metrics, as a bearer token; null: everyone may"
+        None, description="name of the key that may read /metrics as a bearer token; null: anyone may read it"
     )
 
     @model_validator(mode="after")
     def _keys_are_somewhere(self) -> Self:
         if self.file is None and (self.required or self.metrics):
             needs = "required=true" if self.required else f"metrics={self.metrics}"
-            raise ValueError(f"{needs} needs file, with the keys: make it with `mtkit keys add`")
+            raise ValueError(f"{needs} needs file, the file of keys: create it with `mtkit keys add`")
         return self
 
 
 class KeyEntry(Section):
-    """A key of the file, without the key itself."""
+    """The record of a key in the file, with a hash instead of the key."""
 
-    name: str = Field(pattern=r"^[\w.@+-]{1,64}$", description="whose key it is")
+    name: str = Field(pattern=r"^[\w.@+-]{1,64}$", description="owner of the key")
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$", description="the key's checksum")
-    created: str = Field("", description="day on which it was made")
+    created: str = Field("", description="day of its creation")
     requests_per_minute: int | None = Field(None, ge=1, description="instead of limits.requests_per_minute")
     max_chars: int | None = Field(None, ge=1, description="instead of limits.max_chars")
 
 
 class KeyFile(Section):
-    """What is in a file of keys."""
+    """The content of a file of keys."""
 
-    keys: list[KeyEntry] = Field([], description="the keys that are valid")
+    keys: list[KeyEntry] = Field([], description="the valid keys")
 
     @model_validator(mode="after")
     def _names_differ(self) -> Self:
@@ -77,11 +91,11 @@ class KeyFile(Section):
 class CorrectionsConfig(Section):
     """Corrections that users suggest."""
 
-    file: ConfigPath | None = Field(None, description="SQLite file that keeps them; null: none are taken")
+    file: ConfigPath | None = Field(None, description="SQLite file that stores them; null: the service accepts none")
     apply: Literal["vetted", "accepted"] = Field(
         "vetted",
-        description="act as exact matches once they pass the checks (for the caller who gave them), or only once "
-        "`mtkit corrections accept` has accepted them (for all)",
+        description="when a correction becomes an exact match: as soon as it passes the checks, for the caller who "
+        "suggested it, or only after `mtkit corrections accept`, for all callers",
     )
 
 
@@ -89,42 +103,49 @@ class ServeConfig(Section):
     """All settings of a service."""
 
     models: list[ConfigPath] = Field([], description="run or bundle folders; default: the newest run in ./runs")
-    host: str = Field("127.0.0.1", min_length=1, description="address to listen on; 0.0.0.0: all of this machine's")
+    host: str = Field(
+        "127.0.0.1", min_length=1, description="address to listen on; 0.0.0.0: all addresses of this machine"
+    )
     port: int = Field(5000, ge=0, le=65_535, description="port to listen on; 0: any free one")
     workers: int | None = Field(
-        None, ge=1, le=256, description="processes that translate, each with one thread; default: one for each core"
+        None,
+        ge=1,
+        le=256,
+        description="number of processes that translate, each with one thread; default: one for each core",
     )
     memory_mb: int | None = Field(
-        None, ge=1, description="memory for loaded models, all workers together; null: all models stay loaded"
+        None, ge=1, description="most memory for loaded models, in all workers together; null: all models stay loaded"
     )
     decode: dict[str, str | int | float | bool | None] = Field(
         {}, description="keys of the models' decode section to change, such as {beam_size: 1}"
     )
-    limits: LimitsConfig = Field(LimitsConfig(), description="what one request, and one caller, may ask for")
-    queue: QueueConfig = Field(QueueConfig(), description="how sentences wait and are put into batches")
+    limits: LimitsConfig = Field(LimitsConfig(), description="limits of one request and of one caller")
+    queue: QueueConfig = Field(QueueConfig(), description="the queue of sentences and the batches")
     keys: KeysConfig = Field(KeysConfig(), description="who may ask")
     corrections: CorrectionsConfig = Field(CorrectionsConfig(), description="corrections that users suggest")
     glossaries: ConfigPath | None = Field(
-        None, description="SQLite file that keeps the glossaries of DeepL's dialect; null: none are taken"
+        None, description="SQLite file that stores the glossaries of the DeepL API; null: the service accepts none"
     )
     cors: list[str] = Field(
         [], description="origins whose pages may call the service from a browser, such as https://example.org; or '*'"
     )
     hosts: list[str] = Field(
         [],
-        description="names that clients call the service by, besides localhost and addresses; others are refused, as a "
-        "page that redirects its own name to this machine would use one. '*', or none and a host that is not this "
-        "machine alone: any name",
+        description="host names that clients may use for the service, besides localhost and addresses; the service "
+        "refuses others, because a hostile page could point its own name at this machine. '*' allows any name; "
+        "so does an empty list if host is not an address of this machine alone",
     )
     proxies: list[str] = Field(
-        [], description="addresses or networks of reverse proxies, whose X-Forwarded-For and -Proto headers count"
+        [],
+        description="addresses or networks of reverse proxies whose X-Forwarded-For and X-Forwarded-Proto headers "
+        "the service trusts",
     )
-    page: bool = Field(True, description="serve the page for people at /")
+    page: bool = Field(True, description="serve a translation page for people at /")
     log_text: bool = Field(False, description="write texts and translations to the log")
 
     @property
     def is_local(self) -> bool:
-        """Whether nothing but programs of this machine can reach the service, unless a proxy lets others in."""
+        """Return whether only programs on this machine can reach the service, unless a proxy forwards others."""
         try:
             found = socket.getaddrinfo(self.host, None, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError):  # it cannot be listened to, either

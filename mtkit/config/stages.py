@@ -1,4 +1,4 @@
-"""Values that change over a run (from each share of it on, beginning with 0, a value), and the stages between them."""
+"""Values that change during a run, and the stages between the changes. A schedule maps shares of the run to values."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,17 +14,19 @@ ScoreSchedule = dict[_ShareOfRun, float | None]
 
 
 def begins_with_the_run(value: _T) -> _T:
-    """Raise ValueError if the value is a schedule without a beginning; sort a schedule."""
+    """Sort a schedule; raise ValueError if it has no value for the start."""
     if not isinstance(value, dict):
         return value
     if 0 not in value:
-        raise ValueError("needs a value for 0, the start of the run, as in {0: 1, 0.5: 2}: from 50 % of the run on, 2")
+        raise ValueError(
+            "needs a value for 0, the start of the run, as in {0: 1, 0.5: 2}, which changes to 2 after 50 % of the run"
+        )
     return type(value)(sorted(value.items()))
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of a run in which no value changes; the lists have an entry for each corpus of data.train."""
+    """A part of a run without changes of values; its lists have an entry for each corpus of data.train."""
 
     begin: float  # share of the run, 0 to 1
     end: float
@@ -33,7 +35,7 @@ class Stage:
 
     @property
     def share(self) -> float:
-        """The share of the run that it takes."""
+        """The stage's share of the run."""
         return self.end - self.begin
 
     def __str__(self) -> str:
@@ -48,5 +50,5 @@ def value_at(value: _T | Mapping[float, _T], share: float) -> _T:
 
 
 def changes(values: Iterable[object]) -> list[float]:
-    """Return the shares of the run at which one of the values changes, ascending, the start included."""
+    """Return the shares of the run at which one of the values changes, ascending, including the start."""
     return sorted({0.0, *(begin for value in values if isinstance(value, Mapping) for begin in value)})

@@ -11,12 +11,12 @@ def check_tag(tag: str | None) -> None:
         return
     if not re.fullmatch(r"<[^\s<>\u2581]+>( <[^\s<>\u2581]+>)*", tag):
         raise ValueError(
-            f"tag={tag}: must be a name without spaces in angle brackets, such as <2de>; several are separated by "
-            "spaces, such as <2de> <news>"
+            f"tag={tag}: must be a name without spaces in angle brackets, such as <2de>; separate several by spaces, "
+            "such as <2de> <news>"
         )
     for single in tags_of(tag):
         if single in TOKENS or re.fullmatch(r"<(pad|unk|s|/s|0x[0-9A-F]{2})>", single):
-            raise ValueError(f"tag={tag}: {single} is a token of its own already; choose another name")
+            raise ValueError(f"tag={tag}: {single} is already a special token; choose another name")
 
 
 def tags_of(tag: str | None) -> list[str]:

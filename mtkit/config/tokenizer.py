@@ -1,4 +1,4 @@
-"""The `tokenizer` section of the config: how text is split into pieces."""
+"""The `tokenizer` section of the config: how to split text into pieces."""
 
 from typing import Literal, Self
 
@@ -15,23 +15,27 @@ class TokenizerConfig(Section):
         8000,
         ge=264,
         le=1_000_000,
-        description="number of pieces, including 4 special ones and 256 bytes; lowered if the text is too short for it",
+        description="number of pieces, including 4 special ones and 256 bytes; mtkit lowers it if the text is too "
+        "short",
     )
     character_coverage: float = Field(
         0.9995,
         ge=0.98,
         le=1,
-        description="share of the text's characters that get their own pieces; the others become bytes",
+        description="share of the text's characters that become pieces; the others become bytes",
     )
     byte_fallback: bool = Field(
-        True, description="split characters without a piece into UTF-8 bytes, so that nothing is unknown"
+        True, description="split characters without a piece into UTF-8 bytes, so that no text is unknown"
     )
     normalization: Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = Field(
         "nmt_nfkc",
         description="SentencePiece rule for cleaning text; _cf also lower-cases it, identity changes nothing",
     )
     max_sentences: int = Field(
-        1_000_000, ge=1, le=10**9, description="lines to train the tokenizer on; evenly sampled if the text has more"
+        1_000_000,
+        ge=1,
+        le=10**9,
+        description="lines to train the tokenizer on; mtkit samples them evenly if the text has more",
     )
     sampling: float = Field(
         0.0,
@@ -46,8 +50,8 @@ class TokenizerConfig(Section):
     def _sampling_has_a_choice(self) -> Self:
         if self.sampling and self.type == "char":
             raise ValueError(
-                f"sampling={self.sampling} needs several ways to cut a word, and type=char has one: set type to bpe or "
-                "unigram, or sampling to 0"
+                f"sampling={self.sampling} needs several ways to split a word, but type=char has only one: set type "
+                "to bpe or unigram, or sampling to 0"
             )
         return self
 
@@ -58,5 +62,5 @@ class TokenizersConfig(Section):
     src: TokenizerConfig = Field(TokenizerConfig(), description="tokenizer of the source side")
     tgt: TokenizerConfig = Field(TokenizerConfig(), description="tokenizer of the target side")
     shared: bool = Field(
-        False, description="use one tokenizer for both sides, trained on both with the settings of src"
+        False, description="use one tokenizer for both sides, trained on both sides with the settings of src"
     )

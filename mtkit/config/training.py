@@ -29,16 +29,17 @@ class TrainConfig(Section):
         "model and tokenizer that this file does not set",
     )
     freeze: list[str] = Field(
-        [], description="do not train weights with names that begin with one of these, such as encoder or tgt_embedding"
+        [], description="freeze weights whose names begin with one of these, such as encoder or tgt_embedding"
     )
     batch_tokens: Literal["auto"] | Annotated[int, Field(ge=16, le=10_000_000)] | None = Field(
         None,
-        description="most tokens in a batch: sentences times the longest sentence of either side, padding included; "
-        "auto: the fastest size on this machine. Default: 4096; with a budget 1024 if 2048 or 4096 would leave it "
-        "fewer than 8,000 updates. Both are measured at the start of the run and recorded in its config.yaml",
+        description="most tokens in a batch: number of sentences times the longest sentence of either side, "
+        "including padding; auto: the fastest size on this machine. Default: 4096; with a budget 1024 if 2048 or "
+        "4096 would leave it "
+        "fewer than 8,000 updates. mtkit measures both at the start of the run and records the size in its config.yaml",
     )
     accumulate: int = Field(
-        1, ge=1, le=100_000, description="batches per update; gives the gradient of one large batch"
+        1, ge=1, le=100_000, description="number of batches per update; gives the gradient of one large batch"
     )
     max_steps: int | None = Field(None, ge=1, le=10**12, description="stop after this many updates")
     max_epochs: int | None = Field(
@@ -48,7 +49,7 @@ class TrainConfig(Section):
         None,
         gt=0,
         le=10**9,
-        description="stop after this many minutes of training and validation, added over all restarts of the run",
+        description="stop after this many minutes of training and validation, in all restarts of the run together",
     )
     budget: Duration | None = Field(
         None,
@@ -64,7 +65,7 @@ class TrainConfig(Section):
     schedule: Literal["auto", "inverse_sqrt", "cosine", "constant"] = Field(
         "auto",
         description="learning rate after the warm-up. inverse_sqrt: lr x sqrt(warmup_steps / step); cosine: half a "
-        "cosine from lr to lr x lr_floor at the end of the run (by whichever limit comes first); constant: lr. "
+        "cosine from lr to lr x lr_floor at the end of the run (the first limit that it reaches); constant: lr. "
         "auto: cosine with a budget, else inverse_sqrt",
     )
     lr_floor: float = Field(0.0, ge=0, le=1, description="cosine: final learning rate as a share of lr")
@@ -76,7 +77,7 @@ class TrainConfig(Section):
         "run; the default is at most a quarter of max_steps",
     )
     adam_betas: tuple[Share, Share] = Field(
-        (0.9, 0.98), description="Adam's beta1 and beta2: decay of its two running means"
+        (0.9, 0.98), description="Adam's beta1 and beta2: decay rates of its two running means"
     )
     adam_eps: float = Field(1e-9, gt=0, description="Adam's epsilon, which prevents division by zero")
     weight_decay: float = Field(0.0, ge=0, description="decoupled weight decay (AdamW), on weight matrices only")
@@ -90,21 +91,22 @@ class TrainConfig(Section):
         "doubles the work; 0: off",
     )
     r_drop_from: float = Field(
-        0.0, ge=0, lt=1, description="share of the run after which R-Drop begins; 0.3: none in the first 30 %"
+        0.0, ge=0, lt=1, description="share of the run after which R-Drop begins; 0.3: not in the first 30 %"
     )
     guided_alignment: float = Field(
         0.0,
         ge=0,
         description="weight of the loss that teaches one attention head which source token each target token "
-        "translates, such as 0.1: better --alignments, and tags of documents in their places; 0: off",
+        "translates, such as 0.1; improves --alignments and the positions of tags in documents; 0: off",
     )
     ema: float = Field(
         0.0,
         ge=0,
         lt=1,
-        description="decay per update of a running mean of the weights, which is validated and saved; 0: off",
+        description="decay per update of a running mean of the weights, which mtkit validates and saves instead of "
+        "the weights; 0: off",
     )
-    max_grad_norm: float = Field(1.0, gt=0, description="gradients with a larger norm are scaled down to this norm")
+    max_grad_norm: float = Field(1.0, gt=0, description="scale gradients with a larger norm down to this norm")
     precision: Literal["auto", "fp32", "bf16", "fp16"] = Field(
         "auto",
         description="number format of matrix products; weights stay fp32. auto: bf16 if the device has it, else "
@@ -121,7 +123,7 @@ class TrainConfig(Section):
         description="auto (a GPU if there is one), cpu, cuda, cuda:N or mps",
     )
     threads: int | None = Field(
-        None, ge=1, le=1024, description="CPU threads; default: one per core that mtkit may use"
+        None, ge=1, le=1024, description="number of CPU threads; default: one for each core that mtkit may use"
     )
     shard_above_gib: float | None = Field(
         None,
@@ -139,8 +141,8 @@ class TrainConfig(Section):
         None,
         ge=1,
         le=10**12,
-        description="translate only this many dev sentences, evenly sampled; default: all; with a budget as many as "
-        "a hundredth of it allows, but at least 200",
+        description="translate only this many dev sentences, evenly sampled; default: all; with a budget, as many "
+        "as fit into a hundredth of it, but at least 200",
     )
     suite: ConfigPath | None = Field(
         None, description="YAML file of behaviour checks to run at each validation; see `mtkit check`"
@@ -148,7 +150,8 @@ class TrainConfig(Section):
     metric: Literal["bleu", "chrf", "accuracy", "f1", "auc", "loss"] = Field(
         "bleu",
         description="score that ranks the checkpoints; the best single one replaces the average only if its loss is "
-        "better, too. translate: bleu, chrf or loss; classify: accuracy (its default), f1 (the mean over the labels), "
+        "also better. translate: bleu, chrf or loss; classify: accuracy (its default), f1 (the mean over the "
+        "labels), "
         "auc (for two labels) or loss",
     )
     metric_on: str | None = Field(
@@ -160,7 +163,7 @@ class TrainConfig(Section):
         None, ge=1, le=10**12, description="stop after this many validations without improvement"
     )
     average_best: int = Field(
-        4, ge=1, le=1000, description="average the weights of this many best checkpoints in the bundle"
+        4, ge=1, le=1000, description="average the weights of this many of the best checkpoints in the bundle"
     )
     average_last: int | None = Field(
         None, ge=1, le=1000, description="average this many of the last checkpoints instead of the best ones"
@@ -198,14 +201,14 @@ class TrainConfig(Section):
 
     @property
     def decay(self) -> Literal["inverse_sqrt", "cosine", "constant"]:
-        """schedule, with auto resolved."""
+        """The learning rate schedule, with auto resolved."""
         if self.schedule == "auto":
             return "inverse_sqrt" if self.budget is None else "cosine"
         return self.schedule
 
     @property
     def n_batch_tokens(self) -> int:
-        """batch_tokens of a run that has begun, where auto is resolved. Raises ValueError for auto."""
+        """Return batch_tokens of a run that has begun, in which auto is resolved. Raises ValueError for auto."""
         if self.batch_tokens == "auto":
-            raise ValueError("batch_tokens=auto is only resolved when a run begins")
+            raise ValueError("batch_tokens=auto has no value before a run begins")
         return self.batch_tokens or DEFAULT_BATCH_TOKENS

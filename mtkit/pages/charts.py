@@ -58,7 +58,7 @@ def line_chart(series: Sequence[Series], *, x_label: str, y_label: str, title: s
 
 
 def bar_chart(groups: Sequence[str], series: Sequence[Bars], *, y_label: str, title: str) -> Markup:
-    """Draw bars from zero, side by side in named groups, with their intervals and a legend."""
+    """Draw bars from zero, in named groups, with their intervals and a legend."""
     for bars in series:
         for name, column in (("values", bars.values), ("lows", bars.lows), ("highs", bars.highs)):
             if column is not None and len(column) != len(groups):
@@ -87,7 +87,7 @@ def bar_chart(groups: Sequence[str], series: Sequence[Bars], *, y_label: str, ti
 
 @dataclass(frozen=True)
 class _Axis:
-    """A map from values to coordinates of the drawing, and the round values to mark."""
+    """A mapping from values to coordinates of the drawing, and the round values to mark."""
 
     low: float
     high: float
@@ -112,7 +112,7 @@ class _Axis:
 
 
 def _extremes(values: Iterable[float]) -> tuple[float, float]:
-    """Return the least and the greatest value; around a single value, half of it and one and a half, or 0 and 1."""
+    """Return the least and the greatest value; for a single value, 0.5 and 1.5 times it, or 0 and 1."""
     known = list(values)
     low, high = (min(known), max(known)) if known else (0.0, 0.0)
     room = abs(low) / 2
@@ -142,7 +142,7 @@ def _path(line: Series, xs: _Axis, ys: _Axis) -> str:
 
 
 def _line_style(i: int) -> str:
-    """Return colour and dashes of the i-th line; 32 lines look different."""
+    """Return colour and dashes of the i-th line; the first 32 lines look different."""
     return f"stroke:var(--c{i % _N_COLOURS});stroke-dasharray:{_DASHES[(i + i // _N_COLOURS) % len(_DASHES)]}"
 
 
@@ -202,7 +202,7 @@ def _labels(x_label: str, y_label: str) -> Markup:
 
 
 def _group_name(name: str, middle: float, room: float) -> Markup:
-    """Draw the name under its group, shortened to fit; the hover text has the whole name."""
+    """Draw the name under its group, shortened to fit; the hover text has the full name."""
     n_fit = max(3, int(room / 7.5))  # letters at 13 pixels
     shown = name if len(name) <= n_fit else name[: n_fit - 1] + "\N{HORIZONTAL ELLIPSIS}"
     return Markup('<text x="{}" y="{}" text-anchor="middle">{}<title>{}</title></text>').format(
@@ -211,7 +211,7 @@ def _group_name(name: str, middle: float, room: float) -> Markup:
 
 
 def _figure(title: str, parts: Sequence[Markup], names: Sequence[str], swatches: Sequence[Markup]) -> Markup:
-    """Put together title, drawing and legend; the drawing scrolls on a narrow page."""
+    """Assemble title, drawing and legend; the drawing scrolls on a narrow page."""
     legend = Markup("").join(
         Markup('<li><svg viewBox="0 0 26 12" aria-hidden="true">{}</svg>{}</li>').format(swatch, name)
         for name, swatch in zip(names, swatches, strict=True)
@@ -225,12 +225,12 @@ def _figure(title: str, parts: Sequence[Markup], names: Sequence[str], swatches:
 
 
 def _at(coordinate: float) -> str:
-    """Write a coordinate with a tenth of a unit."""
+    """Format a coordinate with one decimal."""
     return f"{coordinate:.1f}".removesuffix(".0")
 
 
 def _plain(value: float) -> str:
-    """Write a number for people: without exponent for usual sizes, without needless digits, with a true minus sign."""
+    """Format a number for people: without exponent for usual sizes, without needless digits, with a true minus sign."""
     rounded = 0.0 if abs(value) < 1e-12 else value
     text = f"{rounded:,.0f}" if abs(rounded) >= 1e4 and abs(rounded) < 1e15 else f"{rounded:.4g}"
     return text.replace("-", "\N{MINUS SIGN}").replace(",", "\N{NARROW NO-BREAK SPACE}")

@@ -1,4 +1,4 @@
-"""Render templates to self-contained HTML pages, which open without network."""
+"""Render templates to self-contained HTML pages, which need no network."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -47,15 +47,15 @@ def environment() -> Environment:
 
 
 def fixed(value: float | None, digits: int = 1) -> str:
-    """Write a value with this many decimals, a true minus sign and no minus zero; None is an en dash."""
+    """Format a value with this many decimals, a true minus sign and no minus zero; None becomes an en dash."""
     return NO_VALUE if value is None else f"{value:z.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
 def thousands(value: int | None) -> str:
-    """Write a value with a narrow no-break space between groups of three digits; None is an en dash."""
+    """Format a value with a narrow no-break space between groups of three digits; None becomes an en dash."""
     return NO_VALUE if value is None else f"{value:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
 def duration(seconds: float | None) -> str:
-    """Write hours, minutes and seconds as 1:02:03; None is an en dash."""
+    """Format hours, minutes and seconds as 1:02:03; None becomes an en dash."""
     return NO_VALUE if seconds is None else str(timedelta(seconds=round(seconds)))

@@ -323,5 +323,5 @@ def test_names_of_special_pieces_are_no_tags(tmp_path):
         (tmp_path / "c.yaml").write_text(
             f"data: {{train: [{{tsv: a.tsv, tag: '{tag}'}}], dev: {{tsv: a.tsv}}}}\ntrain: {{max_steps: 9}}\n"
         )
-        with pytest.raises(ConfigError, match=f"tag={tag}: {tag} is a token of its own already"):
+        with pytest.raises(ConfigError, match=f"tag={tag}: {tag} is already a special token"):
             load_config(tmp_path / "c.yaml", [])

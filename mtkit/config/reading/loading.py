@@ -59,7 +59,7 @@ def _load(root: type[_Root], path: str | Path | None, overrides: Sequence[str]) 
     name = "the command line" if path is None else str(path)
     problems = [Problem(line, key, what) for line, key, what in parsed.faults]
     if parsed.value is not None and not isinstance(parsed.value, dict):
-        raise ConfigError(report(name, [Problem(1, "", "must be sections, such as 'train:', with keys below them")]))
+        raise ConfigError(report(name, [Problem(1, "", "must have sections, such as 'train:', with keys below them")]))
     values: dict[str, Any] = parsed.value or {}
     if path is not None and not values and not overrides and not problems:
         raise ConfigError(f"{path}: the file is empty; start from a copy of a file in configs/")
@@ -86,7 +86,7 @@ def _load(root: type[_Root], path: str | Path | None, overrides: Sequence[str]) 
 
 
 def load_clean_section(overrides: Sequence[str]) -> CleanConfig:
-    """Return the clean section that overrides such as "clean.numbers=false" make of the defaults, without a file.
+    """Return the default clean section with overrides such as "clean.numbers=false", without a file.
 
     Raises ConfigError, which lists all problems.
     """
@@ -95,7 +95,7 @@ def load_clean_section(overrides: Sequence[str]) -> CleanConfig:
     problems: list[Problem] = []
     for index, text in enumerate(overrides):
         if not text.strip().startswith("clean."):
-            problems.append(Problem(Override(index, text), "", "without --config, only keys of clean can change"))
+            problems.append(Problem(Override(index, text), "", "without --config, you can set only keys of clean"))
         else:
             problems += apply_override(Override(index, text), values, origins)
     # What a config cannot do without; none of it is used.
@@ -111,7 +111,7 @@ def load_clean_section(overrides: Sequence[str]) -> CleanConfig:
 
 
 def _without_removed_keys(values: dict[str, Any], origins: dict[KeyPath, Origin]) -> Iterator[Problem]:
-    """Drop keys that mtkit no longer has from the values; yield a problem for each that had an effect."""
+    """Remove keys that mtkit no longer has from the values; yield a problem for each key that had an effect."""
     for path, (default, remedy) in _REMOVED.items():
         section = _at(values, *path[:-1])
         if isinstance(section, dict) and section.pop(path[-1], default) != default:
@@ -119,14 +119,14 @@ def _without_removed_keys(values: dict[str, Any], origins: dict[KeyPath, Origin]
 
 
 def _at(values: Any, *keys: str) -> Any:
-    """Return the value under these keys; None if there is none."""
+    """Return the value under these keys; None if it is missing."""
     for key in keys:
         values = values.get(key) if isinstance(values, dict) else None
     return values
 
 
 def dump_config(config: Config) -> str:
-    """Return YAML with every key, including defaults; load_config reads the same config from it in any folder."""
+    """Return YAML with every key, including defaults; load_config restores the same config from it in any folder."""
     return format_yaml(config.model_dump(mode="json"))
 
 
@@ -142,7 +142,7 @@ def read_yaml(path: str | Path) -> ParsedYaml:
         with Path(path).open("rb") as file:
             content = file.read(_MOST_BYTES + 1)
         if len(content) > _MOST_BYTES:
-            raise ConfigError(f"{path}: larger than {_MOST_BYTES // 2**20} MiB; is it really a YAML file?")
+            raise ConfigError(f"{path}: larger than {_MOST_BYTES // 2**20} MiB; check that it is a YAML file")
         text = content.decode("utf-8")
     except FileNotFoundError as error:
         raise ConfigError(f"{path}: no such file{_like_files(Path(path))}") from error

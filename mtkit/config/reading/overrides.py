@@ -17,8 +17,8 @@ def apply_override(
     """Change values by an override and record it in origins; return the problems of its syntax.
 
     The value is YAML, which allows lists and null. A number in the key is the index of a list's entry, from 0; the
-    index after the last adds an entry. Relative paths start from the current folder, as everywhere on a command line.
-    root: what the values as a whole should be.
+    index after the last adds an entry. Relative paths start from the current folder. root: the section class of the
+    values as a whole.
     """
     key, equals, text = override.text.partition("=")
     if not equals or not key.strip():
@@ -41,18 +41,20 @@ def apply_override(
 
 
 def decode_overrides(decode: Mapping[str, object]) -> list[str]:
-    """Return arguments for keys of the decode section as overrides, quoted so that a path such as "a: b" stays one."""
+    """Convert arguments for keys of the decode section to overrides, quoted so that a path such as "a: b" stays a
+    string.
+    """
     return [Setting(setting(f"decode.{key}", value), f"{key}={value!r}") for key, value in decode.items()]
 
 
 def setting(key: str, value: object) -> str:
-    """Return an override that sets a key, such as "port=80", quoted so that any text stays one."""
+    """Return an override that sets a key, such as "port=80", quoted so that any text stays a string."""
     # JSON is YAML, except for escapes beyond \uFFFF
     return f"{key}={json.dumps(value, default=str, ensure_ascii=False)}"
 
 
 def _put(values: dict[str, Any], path: KeyPath, value: object) -> list[KeyPath]:
-    """Set the value at path; create missing sections and lists. Return the paths of what was created, and path.
+    """Set the value at path, and create missing sections and lists. Return the paths of all that are new, and path.
 
     Raises LookupError if a value on the way is neither a section nor a list.
     """
@@ -80,7 +82,7 @@ def _check_holder(holder: Any, part: str | int, name: str) -> None:
     if isinstance(holder, list):
         if not isinstance(part, int) or part > len(holder):
             entries = f"{len(holder)} entr{'y' if len(holder) == 1 else 'ies'}"
-            raise LookupError(f"{name} has {entries}: give an index from 0 to {len(holder)}; the last adds an entry")
+            raise LookupError(f"{name} has {entries}: use an index from 0 to {len(holder)}; the last one adds an entry")
     elif not isinstance(holder, dict):
         raise LookupError(f"{name} is a single value without keys")
     elif isinstance(part, int):

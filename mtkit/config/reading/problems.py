@@ -1,4 +1,4 @@
-"""Turn errors of the schema into messages for the author of a config: where, what is wrong, what is allowed."""
+"""Turn errors of the schema into messages for the author of a config: the place, the problem and the allowed values."""
 
 import difflib
 import json
@@ -19,7 +19,7 @@ from mtkit.config.section import Section
 
 
 class Setting(str):
-    """An override, such as "decode.beam_size=0", that knows how the user gave it: `--beam-size 0`."""
+    """An override, such as "decode.beam_size=0", that remembers the user's spelling: `--beam-size 0`."""
 
     given_as: str
 
@@ -31,14 +31,14 @@ class Setting(str):
 
 @dataclass(frozen=True)
 class Override:
-    """One change of a config's key; index: its position among all."""
+    """One change of a config's key; index: its position among all changes."""
 
     index: int
     text: str
 
     @property
     def place(self) -> str:
-        """How the user gave it."""
+        """The user's spelling of the change."""
         return getattr(self.text, "given_as", f"override {self.text}")
 
     @property
@@ -75,7 +75,7 @@ Origin = int | Override | None  # the line of the file (from 1), or the override
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem of a config; subject: the key, with its value if that matters."""
+    """One problem in a config; subject: the key, with its value if that matters."""
 
     origin: Origin
     subject: str
@@ -104,7 +104,7 @@ def report(file: str, problems: list[Problem]) -> str:
 def explain(
     error: ErrorDetails, values: object, origins: Mapping[KeyPath, Origin], root: type[Section] = Config
 ) -> Problem:
-    """Turn one of pydantic's errors about `values`, which should be a `root`, into a Problem with its origin."""
+    """Convert one of pydantic's errors about `values`, an intended `root`, to a Problem with its origin."""
     error = {**error, "loc": _as_written(error["loc"], values)}
     path: KeyPath = error["loc"]
     kind = error["type"]
@@ -177,7 +177,7 @@ def is_path(field: FieldInfo) -> bool:
 def _explain_conflict(
     section_path: KeyPath, message: str, origins: Mapping[KeyPath, Origin], root: type[Section]
 ) -> Problem:
-    """Explain a failed check of a section; its message names keys as `key=value`, the most important one first."""
+    """Explain a failed check of a section, whose message has keys as `key=value`, the most important one first."""
     section = section_at(section_path, root)
     named: list[KeyPath] = []
 
@@ -221,12 +221,12 @@ def _leaf_keys(section: type[Section], path: KeyPath = ()) -> Iterator[tuple[str
 
 
 def _takes_single(field: FieldInfo) -> bool:
-    """Whether a list's field also takes a single section; only that has such a check."""
+    """Return whether a list field also accepts a single section; only such fields have a check before the type."""
     return any(isinstance(note, BeforeValidator) for note in field.metadata)
 
 
 def _as_written(path: KeyPath, values: Any) -> KeyPath:
-    """Return the path without the index of a section that the schema takes as a list of one."""
+    """Return the path without the index of a section that the schema accepts as a list of one."""
     written: list[int | str] = []
     for part in path:
         if part == 0 and not isinstance(values, list):
@@ -290,7 +290,7 @@ def describe_values(field: FieldInfo) -> str:
 
 
 def _words_listed(annotation: Any) -> tuple[str, ...]:
-    """Return the words that the entries of a list may be; () for any other type."""
+    """Return the allowed words for entries of a list; () for any other type."""
     item = get_args(annotation)[0] if get_origin(annotation) is list else None
     return get_args(item) if get_origin(item) is Literal else ()
 

@@ -1,7 +1,7 @@
 """Parse YAML text into plain values and the line of each key, and format plain values as YAML.
 
-Everything that mtkit reads as YAML passes here: configs, bundles, suites, and the options of other toolkits' models.
-Scalars follow YAML 1.2: `1e-3` is a number, and only true and false are booleans (`tgt_lang: no` is text).
+mtkit reads all YAML with this module: configs, bundles, suites, and the options of other toolkits' models. Scalars
+follow YAML 1.2: `1e-3` is a number, and only true and false are booleans (`tgt_lang: no` is text).
 """
 
 import re
@@ -27,7 +27,7 @@ _MOST_REPEATED = 100_000  # characters and values that aliases may repeat
 
 
 class YamlSyntaxError(ValueError):
-    """The text is not YAML; line: from 1, None if the parser gives none."""
+    """The text is not YAML; line: from 1, None if the parser does not report one."""
 
     def __init__(self, line: int | None, message: str) -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ class YamlSyntaxError(ValueError):
 
 @dataclass
 class ParsedYaml:
-    """The content of a YAML text; faults: (line, key, what is wrong) of values left out of `value`."""
+    """The content of a YAML text; faults: (line, key, problem) of each value left out of `value`."""
 
     value: Any = None
     lines: dict[KeyPath, int] = field(default_factory=dict)
@@ -74,7 +74,7 @@ def parse_yaml(text: str) -> ParsedYaml:
 
 
 def yaml_value(text: str) -> Any:
-    """Return the value of a YAML text. Raises YamlSyntaxError, whose message has the line, also for a fault in it."""
+    """Return the value of a YAML text. Raises YamlSyntaxError with the line, also if a value has a fault."""
     try:
         parsed = parse_yaml(text)
     except YamlSyntaxError as error:
@@ -121,7 +121,7 @@ _Dumper.add_representer(str, _represent_str)
 
 
 class _PlainValues:
-    """Turns nodes into plain values; an alias becomes a copy, so what aliases repeat is counted and limited."""
+    """Converts nodes to plain values; because an alias becomes a copy, it counts and limits the repeated values."""
 
     def __init__(self, parsed: ParsedYaml) -> None:
         self.parsed = parsed
@@ -131,7 +131,7 @@ class _PlainValues:
     def read(
         self, node: yaml.Node, path: KeyPath, ancestors: tuple[yaml.Node, ...], repeated_at: int | None = None
     ) -> Any:
-        """Return the node's value; note lines and faults. repeated_at: line of the alias that the node is part of."""
+        """Return the node's value, and note lines and faults. repeated_at: line of the alias that contains the node."""
         line, parsed = node.start_mark.line + 1, self.parsed
         if any(node is ancestor for ancestor in ancestors):
             parsed.faults.append((line, dotted(path), "is an alias of a value that contains it"))
@@ -170,7 +170,7 @@ class _PlainValues:
         self._n_repeated += 1 + sum(map(len, texts))
         if self._n_repeated > _MOST_REPEATED:
             raise YamlSyntaxError(
-                repeated_at, f"aliases repeat more than {_MOST_REPEATED:,} characters and values; write fewer of them"
+                repeated_at, f"aliases repeat more than {_MOST_REPEATED:,} characters and values; use fewer aliases"
             )
 
     def _scalar(self, node: yaml.ScalarNode, path: KeyPath) -> Any:
