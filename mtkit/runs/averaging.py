@@ -1,4 +1,4 @@
-"""Average weights into a bundle: those of a run's checkpoints, or of models of the same shape."""
+"""Average the weights of a run's checkpoints, or of models of the same shape, and write a bundle."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ from mtkit.training.update.checkpoint import Checkpoints
 
 
 def average_checkpoints(run_dir: Path, steps: Sequence[int], out: Path) -> list[int]:
-    """Write a bundle with the mean of the run's weights at these steps; default: at all steps that it keeps.
+    """Write a bundle with the mean of the run's weights at these steps; default: at all steps that the run keeps.
 
     Returns the steps. Raises UsageError for a step that the run does not keep, CheckpointError for a damaged one.
     """
@@ -51,8 +51,8 @@ def average_bundles(folders: Sequence[Path], out: Path) -> None:
         _check_alike(first, other)
     if len({_beginning(bundle) for bundle in bundles}) > 1:
         log.warning(
-            "according to their configs (train.init_from), these models did not start from the same model; the mean of "
-            "independently trained models is useless: compare it with them (mtkit evaluate)"
+            "according to their configs (train.init_from), these models did not start from the same model; the mean "
+            "of independently trained models is useless: compare the mean with them (mtkit evaluate)"
         )
     sums: dict[str, Tensor] = {}
     for bundle in bundles:  # one model in memory at a time
@@ -65,14 +65,14 @@ def average_bundles(folders: Sequence[Path], out: Path) -> None:
 
 
 def _beginning(bundle: BundleFiles) -> Path:
-    """Return the run, or bundle, from which the model was fine-tuned, or else its own."""
+    """Return the run or bundle that the model was fine-tuned from, or else the model's own."""
     start = bundle.config.train.init_from or bundle.config.run_dir or bundle.folder
     return (start.parent if start.name == "model" else start).resolve()
 
 
 def _check_alike(first: BundleFiles, other: BundleFiles) -> None:
     if (first.config.task, first.config.data.labels) != (other.config.task, other.config.data.labels):
-        raise BundleError(f"{other.folder}: its task, or its labels, differ from those of {first.folder}")
+        raise BundleError(f"{other.folder}: its task or its labels differ from those of {first.folder}")
     shapes = [bundle.config.model.model_dump(mode="json") for bundle in (first, other)]
     unlike = [entry for entry in differences(*shapes) if not entry[0].endswith("_dropout")]
     if unlike:

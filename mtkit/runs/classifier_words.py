@@ -1,4 +1,4 @@
-"""The sentences and figures of a classifier's report: what report_words and report say of a translator."""
+"""Write the sentences and figures of a classifier's report, as report_words and report do for a translator."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ _MUCH_LEFT_OUT = 0.05  # of the examples
 
 
 def share(value: float) -> str:
-    """Write a share as a percentage with one decimal."""
+    """Format a share as a percentage with one decimal."""
     return f"{100 * value:.1f}\N{NO-BREAK SPACE}%"
 
 
@@ -38,10 +38,10 @@ def summary(run: RunFiles) -> str:
 def _in_words(scores: Scores, *, is_test: bool) -> str:
     accuracy = scores.first
     n = f"{thousands(scores.n_sentences)} examples" if scores.n_sentences else "examples"
-    origin = "which were set aside until the end" if is_test else "which served to choose the version to keep"
+    origin = "which were set aside until the end" if is_test else "which mtkit used to choose the version to keep"
     return (
-        f"On {n}, {origin}, it finds the right label for {share(accuracy.score)} ({_EXPECTED} {share(accuracy.low)} to "
-        f"{share(accuracy.high)})."
+        f"On {n}, {origin}, it finds the right label for {share(accuracy.score)} "
+        f"({_EXPECTED} {share(accuracy.low)} to {share(accuracy.high)})."
     )
 
 

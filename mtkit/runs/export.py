@@ -1,6 +1,6 @@
-"""What a run adds to its model at the end, so that translating is fast from the first call.
+"""Prepare a finished model for fast translation: export it, and measure it in 8-bit integers.
 
-It is the CTranslate2 export, and what 8-bit integers cost on dev: where they cost nothing, mtkit uses them.
+The export is for CTranslate2. mtkit uses 8-bit integers if they do not lower the BLEU on dev.
 """
 
 import sys
@@ -35,9 +35,9 @@ _TOLERANCE = replace(DEFAULT_TOLERANCES["float32"], token_agreement=0.99)
 
 
 def wants_export(cfg: Config, device: torch.device) -> bool:
-    """Whether translating with this config would use an export: CTranslate2 is here and supports all settings.
+    """Return whether translation with this config uses an export: CTranslate2 is installed and supports all settings.
 
-    A model trained on a GPU is left alone: whether CTranslate2 runs there depends on the CUDA libraries.
+    A model trained on a GPU gets no export, because CTranslate2 may not run there: it depends on the CUDA libraries.
     """
     return (
         cfg.task == "translate"
@@ -50,7 +50,9 @@ def wants_export(cfg: Config, device: torch.device) -> bool:
 
 
 def wants_int8(cfg: Config) -> bool:
-    """Whether the config lets mtkit choose the number format, and this CPU has compiled loops for 8-bit integers."""
+    """Return whether the config lets mtkit choose the number format, and this CPU has compiled loops for 8-bit
+    integers.
+    """
     return (
         cfg.task == "translate"
         and (cfg.decode.engine, cfg.decode.precision) == ("auto", "auto")
@@ -59,7 +61,7 @@ def wants_int8(cfg: Config) -> bool:
 
 
 def cost_in_validations(run: Prepared) -> float:
-    """Return how many validations take as long as the export and the scores in int8; 0 if there will be none."""
+    """Return how many validations take as long as the export and the scores in int8; 0 if the run makes neither."""
     cost, on_cpu = 0.0, run.updater.device.type == "cpu"
     if wants_export(run.cfg, run.updater.device):
         n_pairs = run.validator.n_sentences
@@ -71,14 +73,14 @@ def cost_in_validations(run: Prepared) -> float:
 
 
 def add_int8_scores(run: Prepared, seconds: float | None) -> None:
-    """Add to the bundle BLEU on each dev set in fp32 and in int8, if the config has a use for it.
+    """Add the BLEU on each dev set in fp32 and in int8 to the bundle, if the config can use it.
 
-    seconds: as for `add_export`. Under a budget, a run on a GPU does without: it has not measured its CPU.
+    seconds: as for `add_export`. A run on a GPU with a budget skips this, because it has not measured its CPU.
     """
     if not wants_int8(run.cfg):
         return
     if seconds is not None and (seconds < 0 or run.updater.device.type != "cpu"):
-        log.info("no scores in int8, because of the budget; --set decode.precision=int8 translates faster")
+        log.info("skipped the scores in int8, because of the budget; --set decode.precision=int8 translates faster")
         return
     files = read_bundle(run.run_dir / "model")
     model, exact = load_model(files), files.manifest["training"]["dev_metrics_of"]
@@ -120,9 +122,9 @@ def _keep_int8_scores(files: BundleFiles, scores: dict[str, dict[str, float]]) -
 
 
 def add_export(run: Prepared, seconds: float | None) -> None:
-    """Add the export in float32 and its certificate to the bundle, if the config has a use for it.
+    """Add the export in float32 and its certificate to the bundle, if the config can use it.
 
-    seconds: expected to be left of a budget for it; None: no budget. A failure is only a warning.
+    seconds: time that the budget is expected to leave for it; None: no budget. A failure causes only a warning.
     """
     if not wants_export(run.cfg, run.updater.device):
         return

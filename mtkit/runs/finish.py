@@ -24,7 +24,7 @@ from mtkit.training.validation.validator import DevScores, plainly_better, quali
 
 @dataclass(frozen=True)
 class TrainResult:
-    """A finished run."""
+    """The result of a finished run."""
 
     bundle: Path  # RUN/model
     steps: int  # updates, in all starts
@@ -34,9 +34,10 @@ class TrainResult:
 
 
 def finish(run: Prepared, state: TrainState, model: Network, limits: Sequence[str]) -> TrainResult:
-    """Write the bundle: the mean of checkpoints' weights, or the best one alone if the mean is clearly worse on dev.
+    """Write the bundle: the mean of the checkpoints' weights, or the best one alone if the mean is clearly worse on
+    dev.
 
-    model: of the run's shape; it receives the weights. limits: the keys of the limits that ended the run.
+    model: a model of the run's shape, which receives the weights. limits: the keys of the limits that ended the run.
     """
     steps, scores = _load_chosen(run, state, model)
     scores, calibration = run.text.calibrate(model, scores)
@@ -71,13 +72,13 @@ def finish(run: Prepared, state: TrainState, model: Network, limits: Sequence[st
 
 
 def rehearse(run: Prepared, scores: DevScores) -> None:
-    """Do what `finish` does besides choosing and writing the model, so that the caller can measure it."""
+    """Do the work of `finish` without choosing and writing the model, so that the caller can measure it."""
     run.validator.signed_scores(scores)
     refresh_report(run.run_dir)
 
 
 def finished_before(cfg: Config, run_dir: Path, state: TrainState) -> TrainResult | None:
-    """Return the result of a run that has reached a limit and has its bundle; None if something is left to do.
+    """Return the result of a run that has reached a limit and has its bundle; None if the run still has work to do.
 
     Warns about a damaged bundle, which the run then writes again.
     """
@@ -129,7 +130,7 @@ def _load_chosen(run: Prepared, state: TrainState, model: Network) -> tuple[list
     mean = scored(state.step, scores, cfg)
     if best and steps != [best.step]:
         if plainly_better(best, mean, cfg):
-            log.info(f"the mean of {len(steps)} checkpoints is worse than the best alone; using the best")
+            log.info(f"the mean of {len(steps)} checkpoints is worse than the best one alone; using the best one")
             steps = [best.step]
             scores = load(steps)
         elif quality(best, cfg) > quality(mean, cfg):
@@ -138,7 +139,7 @@ def _load_chosen(run: Prepared, state: TrainState, model: Network) -> tuple[list
                 f"step {best.step} alone has a better {cfg.metric} than the mean, {best.value:.{digits}f} against "
                 f"{mean.value:.{digits}f}, but a higher loss, {best.loss:.3f} against {mean.loss:.3f}; using the mean"
             )
-    log.info(f"the model: weights of step {', '.join(map(str, steps))}{' (mean)' if len(steps) > 1 else ''}")
+    log.info(f"the model has the weights of step {', '.join(map(str, steps))}{' (mean)' if len(steps) > 1 else ''}")
     return steps, scores
 
 

@@ -1,4 +1,4 @@
-"""The config in a run's folder: a run continues only with the settings that shape its result."""
+"""Check and write the config in a run's folder: a run can continue only with the settings that shape its result."""
 
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,7 @@ def check_run(cfg: Config, *, started: bool) -> None:
 
 
 def with_its_choices(cfg: Config, *, started: bool) -> Config:
-    """Return cfg with the values that a started run chose where cfg says auto, or nothing.
+    """Return cfg with the values that a started run chose for keys that cfg sets to auto or leaves out.
 
     Raises ConfigError if the run's learning rate depends on its end, and cfg sets no end.
     """
@@ -119,7 +119,7 @@ def shaping_differences(old: Config, new: Config) -> list[tuple[str, Any, Any]]:
 
 
 def _are_one_model(then: Path, now: Path) -> bool:
-    """Whether both folders hold the same model; also true, with a warning, if the first no longer exists."""
+    """Return whether both folders hold the same model; also true, with a warning, if the first no longer exists."""
     try:
         second = _shaping_checksums(now)
         if then.exists():

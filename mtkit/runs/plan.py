@@ -1,7 +1,7 @@
 """Forecast a run from a short probe of real updates (`probe`): size, memory, steps, time and disk.
 
-The probe works in a scratch folder, with the tokenizers and the encoded text of the run if it has them; it writes
-nothing to the run's folder.
+The probe works in a scratch folder, with the tokenizers and the encoded text of the run if it has them; it leaves the
+run's folder unchanged.
 """
 
 import math
@@ -43,7 +43,7 @@ _BYTES = 4  # of a weight, of its gradient, of each of Adam's two means
 
 @dataclass(frozen=True)
 class SidePlan:
-    """The text of one side, as its tokenizer splits it."""
+    """Figures of the text of one side in tokens."""
 
     vocab_size: int
     tokens_per_sentence: float
@@ -53,7 +53,7 @@ class SidePlan:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Bytes of memory."""
+    """Memory of a training, in bytes."""
 
     estimated: int  # weights, gradients, optimizer and activations
     peak: int  # measured in the probe; on a CPU for the whole process, libraries included
@@ -61,7 +61,7 @@ class MemoryPlan:
 
 @dataclass(frozen=True)
 class DiskPlan:
-    """Bytes that the run's folder will hold."""
+    """Sizes of the files in the run's folder, in bytes."""
 
     checkpoint: int  # one to resume from
     n_checkpoints: int
@@ -76,7 +76,7 @@ class DiskPlan:
 
 @dataclass(frozen=True)
 class TimePlan:
-    """Seconds of the whole command."""
+    """Durations of the parts of the command, in seconds."""
 
     preparing: float  # from the start of the command to the first update
     update: float  # each
@@ -89,7 +89,7 @@ class TimePlan:
 
 @dataclass(frozen=True)
 class StagePlan:
-    """A part of the run with its own mixture of corpora."""
+    """A part of the run with one mixture of corpora."""
 
     begin: float  # share of the run
     end: float
@@ -99,7 +99,7 @@ class StagePlan:
 
 @dataclass(frozen=True)
 class RunPlan:
-    """What training a config takes on this machine."""
+    """The forecast of a training with a config on this machine."""
 
     task: Task
     device: str
@@ -128,12 +128,12 @@ class RunPlan:
 
     @property
     def words(self) -> Words:
-        """What the rows of the text are called."""
+        """The word for rows of the text."""
         return EXAMPLES if self.task == "classify" else PAIRS
 
 
 def make_plan(cfg: Config, seconds: float = 30.0, since: float | None = None) -> RunPlan:
-    """Plan a run of cfg from its beginning; seconds: how long the probe makes updates.
+    """Plan a run of cfg from its beginning. seconds: time for which the probe makes updates.
 
     since: the time.monotonic() when the command began.
     Raises MtkitError for whatever would stop training, except too short a budget, which is the plan's `problem`.
@@ -148,7 +148,9 @@ def make_plan(cfg: Config, seconds: float = 30.0, since: float | None = None) ->
         cfg = cfg.model_copy(update={"train": cfg.train.model_copy(update={"init_from": None})})
     left_out = []
     if cfg.distill.teachers:
-        left_out.append("the time in which the teachers translate (the plan assumes texts as long as the given ones)")
+        left_out.append(
+            "the time that the teachers need to translate (the plan assumes translations as long as the given ones)"
+        )
         cfg = _as_if_distilled(cfg)
     with tempfile.TemporaryDirectory(prefix="mtkit-plan-") as name, disk_full_explained(Path(name)):
         scratch = Path(name)
@@ -160,7 +162,7 @@ def make_plan(cfg: Config, seconds: float = 30.0, since: float | None = None) ->
 
 
 def _as_if_distilled(cfg: Config) -> Config:
-    """Return the config with as much text as distillation gives, the given translations in place of the teachers'."""
+    """Return the config with as much text as distillation gives, but with the given translations."""
     distill = cfg.distill
     times = distill.original_weight + (distill.n_best if distill.choose == "all" else 1)
     train = [corpus.times(times) for corpus in cfg.data.train]
@@ -171,7 +173,8 @@ def _as_if_distilled(cfg: Config) -> Config:
 def _borrow(run_dir: Path, scratch: Path) -> None:
     """Copy the run's tokenizers to the scratch folder, and link the files of its encoded text there.
 
-    The folders are the scratch folder's own: text that is damaged, or of an older mtkit, is encoded again there.
+    The folders belong to the scratch folder, so that the probe can encode damaged text, or text of an older mtkit,
+    again.
     """
     for name in ("src.spm", "tgt.spm", "tokenizers.json"):
         if (run_dir / name).exists():

@@ -1,4 +1,4 @@
-"""Measure the first moments of a run: updates, a validation, a checkpoint and a report."""
+"""Measure the parts of a run: updates, a validation, a checkpoint and a report."""
 
 import time
 from pathlib import Path
@@ -16,10 +16,10 @@ _WARM_UP = 3  # updates before the timing starts
 
 
 class Probe:
-    """A newly prepared trainer, and what it measures."""
+    """A newly prepared trainer, and its measurements."""
 
     def __init__(self, trainer: Trainer, preparing: float, seconds: float) -> None:
-        """Measure. preparing: seconds that it took to prepare the trainer; seconds: how long to make updates."""
+        """Measure the parts of a run. preparing: seconds of the preparation; seconds: time for updates."""
         self.trainer = trainer
         self.cfg: TrainConfig = trainer.cfg.train
         self.timing = Timing(prepared=preparing, export=cost_in_validations(trainer.run))
@@ -53,7 +53,7 @@ class Probe:
         self.targets_per_update = n_targets / n_updates
 
     def _update(self, r_drop: float) -> int:
-        """Make the next update; return how many targets it predicted."""
+        """Make the next update; return the number of targets that it predicted."""
         trainer = self.trainer
         state, started = trainer.state, time.monotonic()
         batches, state.position = trainer.feed.next_after(state.position)
@@ -76,7 +76,7 @@ class Probe:
         return folder
 
     def _time_report(self) -> float:
-        """Return the seconds for scores with intervals, on translations that are partly right."""
+        """Return the seconds for scores with intervals, measured on partly right translations."""
         trainer = self.trainer
         started = time.monotonic()
         trainer.run.text.rehearse_scores(trainer.validator)

@@ -28,7 +28,7 @@ class Scores:
 
     @property
     def first(self) -> MetricScore:
-        """The first of the metrics: BLEU, or a classifier's accuracy."""
+        """The main metric: BLEU, or a classifier's accuracy."""
         return self.metrics[0]
 
 
@@ -50,25 +50,25 @@ class RunFiles:
 
     @property
     def scores(self) -> Scores | None:
-        """The scores to name: on the test set, else on the first dev set."""
+        """The main scores: on the test set, or else on the first dev set."""
         return self.test or next(iter(self.dev.values()), None)
 
     @property
     def folder(self) -> str:
-        """The run's folder, relative to the current folder if it is inside, quoted for a shell."""
+        """The path of the run's folder, relative to the current folder if it is inside, quoted for a shell."""
         here = Path.cwd()
         return shlex.quote(str(self.run_dir.relative_to(here) if self.run_dir.is_relative_to(here) else self.run_dir))
 
     @property
     def seconds(self) -> float | None:
-        """Seconds of training and validation, in all starts."""
+        """Seconds of training and validation, in all starts together."""
         if self.training is not None:
             return float(self.training["minutes"]) * 60
         return self.updates[-1].get("run_s") if self.updates else None
 
 
 def read_run(run_dir: Path) -> RunFiles:
-    """Read the folder. Raises OSError or MtkitError if it lacks its config or its metrics."""
+    """Read the folder. Raises OSError or MtkitError if the config or the metrics are missing."""
     entries = read_metrics(run_dir / "metrics.jsonl")
     lines = {
         kind: [entry for entry in entries if entry["kind"] == kind]
@@ -124,7 +124,7 @@ def keep_test_scores(bundle: Path, n_sentences: int, metrics: Sequence[MetricSco
 
 
 def _read_test_scores(run_dir: Path, manifest: Mapping[str, Any]) -> Scores | None:
-    """Return the stored test scores, unless they are of an older model."""
+    """Return the stored test scores, unless they belong to an older model."""
     values = _read_json(run_dir / _TEST_SCORES)
     if not values or values["model"] != _weights_checksum(manifest):
         return None

@@ -1,4 +1,4 @@
-"""run.json: a run's text, tokenizers, model and machines, for its report."""
+"""Write run.json: the text, tokenizers, model and machines of a run, for its report."""
 
 import json
 import os
@@ -25,10 +25,10 @@ _MOST_STARTS = 50  # in the record; it always keeps the first
 
 
 def note_start(run: Prepared, step: int, made_with: Mapping[str, str], teachers: Sequence[Path] = ()) -> None:
-    """Write the run's run.json and append this start to its list; step: updates before it.
+    """Write the run's run.json, and append this start to its list. step: number of updates before it.
 
     made_with: the machine, as checkpoints record it; teachers: the models that translated the training text (the config
-    names only that text). A failure is only a warning.
+    names only that text). A failure causes only a warning.
     """
     try:
         known = read_record(run.run_dir)
@@ -66,7 +66,7 @@ def note_start(run: Prepared, step: int, made_with: Mapping[str, str], teachers:
         }
         write_text(run.run_dir / "run.json", json.dumps(record, indent=1, ensure_ascii=False) + "\n")
     except Exception as error:
-        log.warning(f"{run.run_dir / 'run.json'}: cannot write it ({error}); the report will be incomplete")
+        log.warning(f"{run.run_dir / 'run.json'}: cannot write the file ({error}); the report will be incomplete")
 
 
 def read_record(run_dir: Path) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def parameters_by_part(model: nn.Module) -> dict[str, int]:
 
 
 def _text(run: Prepared) -> dict[str, Any]:
-    """Return the counts of pairs, the corpora, and figures of the tokenizers on the dev text."""
+    """Return the counts of pairs, the corpora, and the figures of the tokenizers on the dev text."""
     corpora = run.cfg.data.train
     n_tokens = {"src": len(run.corpus.src.ids), "tgt": len(run.corpus.tgt.ids)}
     figures = run.text.tokenizer_figures()

@@ -34,7 +34,7 @@ _NOT_HERE = "(missing)"
 
 @dataclass(frozen=True)
 class Part:
-    """One compared part: its hashes in run and replay, and the first difference."""
+    """One compared part, with its hashes in run and replay, and the first difference."""
 
     name: str
     recorded: str
@@ -55,12 +55,12 @@ class Replay:
 
     @property
     def is_complete(self) -> bool:
-        """Whether it compared everything, not only lines of metrics.jsonl."""
+        """Return whether the replay compared everything, not only lines of metrics.jsonl."""
         return self.last_step == self.newest_step
 
     @property
     def is_equal(self) -> bool:
-        """Whether nothing differs."""
+        """Return whether all parts are equal."""
         return all(part.difference is None for part in self.parts)
 
 
@@ -68,8 +68,8 @@ def replay(run_dir: Path, steps: int | None = None) -> Replay:
     """Repeat the updates between the run's two newest checkpoints in a scratch folder, and compare.
 
     steps: repeat at most this many; if they do not reach the newer checkpoint, compare only lines of metrics.jsonl.
-    Only reads the run. Raises MtkitError if it lacks two checkpoints, if its text or tokenizers have changed, or if its
-    learning rate, or the start of R-Drop, followed the clock.
+    Does not change the run. Raises MtkitError if it lacks two checkpoints, if its text or tokenizers have changed, or
+    if its learning rate, or the start of R-Drop, followed the clock.
     """
     cfg = _config_of(run_dir)
     with tempfile.TemporaryDirectory(prefix="mtkit-replay-") as folder:
@@ -132,16 +132,18 @@ def _config_of(run_dir: Path) -> Config:
 
 
 def _copy_run(run_dir: Path, scratch: Path) -> tuple[Checkpoint, Checkpoint]:
-    """Copy what a start of the run needs to scratch; return both checkpoints, the newer one in a folder of its own.
+    """Copy the files for a start of the run to scratch; return both checkpoints, the newer one in a separate folder.
 
-    Copies the checkpoints whole, because a process that trains the run meanwhile would remove the older one.
+    Copies all of both checkpoints, because a process that trains the run meanwhile would remove the older one.
     """
     steps = sorted(Checkpoints(run_dir / "checkpoints").resumable())
     if len(steps) < 2:
         has_model = (run_dir / "model" / "manifest.json").exists()
         held = f"only step-{steps[0]}" if steps else "no checkpoint"
         wait = (
-            "the run has finished, so it will write no more" if has_model else "continue training until there are two"
+            "the run has finished, so it will not write another one"
+            if has_model
+            else "continue training until there are two"
         )
         raise CheckpointError(
             f"{run_dir / 'checkpoints'}: a replay needs two checkpoints, but this folder has {held}; {wait}"
@@ -162,8 +164,8 @@ def _copy_run(run_dir: Path, scratch: Path) -> tuple[Checkpoint, Checkpoint]:
         )
     except (OSError, shutil.Error) as error:
         raise CheckpointError(
-            f"{run_dir}: cannot copy it to {scratch.parent} ({error}); if that disk is full, set TMPDIR to a folder on "
-            "another; if another process is training the run, run the same command again"
+            f"{run_dir}: cannot copy the run to {scratch.parent} ({error}); if that disk is full, set TMPDIR to a "
+            "folder on another disk; if another process is training the run, run the same command again"
         ) from error
     return _read_undamaged(older), _read_undamaged(newer)
 
@@ -177,7 +179,7 @@ def _read_undamaged(folder: Path) -> Checkpoint:
 
 
 def _replay_steps(trainer: Trainer, newer: Checkpoint, last_step: int) -> None:
-    """Like Trainer.fit, but stop at last_step, and validate only where the run did."""
+    """Train like Trainer.fit, but stop at last_step, and validate only where the run did."""
     state, request = trainer.state, StopRequest()
     with (
         MetricsLog(trainer.run_dir, state.step, state.recovery) as trainer.metrics,
@@ -244,7 +246,7 @@ def _compare_tensors(name: str, recorded: Path, replayed: Path, load: Any) -> Pa
 
 
 def first_difference(old: Mapping[str, Tensor], new: Mapping[str, Tensor]) -> str | None:
-    """Describe the first tensor, in the order of old, that is not the same bit for bit; None if all are."""
+    """Describe the first tensor, in the order of old, that differs in any bit; None if all are equal."""
     for name in {**old, **new}:
         if name not in old or name not in new:
             return f"{name}: only in the {'run' if name in old else 'replay'}"
@@ -252,7 +254,7 @@ def first_difference(old: Mapping[str, Tensor], new: Mapping[str, Tensor]) -> st
             return f"{name}: {tuple(old[name].shape)} in the run, {tuple(new[name].shape)} in the replay"
         if not torch.equal(old[name], new[name]):
             off = (old[name].double() - new[name].double()).abs()
-            return f"{name}: {int((off != 0).sum()):,} of {off.numel():,} numbers differ, by {off.max():.2g} at most"
+            return f"{name}: {int((off != 0).sum()):,} of {off.numel():,} numbers differ, by at most {off.max():.2g}"
     return None
 
 

@@ -1,4 +1,4 @@
-"""RUN/report.html: one page about a run and its model, for readers with and without technical knowledge."""
+"""Write RUN/report.html: one page about a run and its model, for readers with and without technical knowledge."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ Row = tuple[str, str]
 
 @dataclass(frozen=True)
 class Attempt:
-    """The translation of a sentence at one validation, or at several in a row."""
+    """The translation of a sentence at one validation, or at several consecutive ones."""
 
     steps: str
     text: str
@@ -53,9 +53,9 @@ class SampleStory:
 
 
 def refresh_report(run_dir: Path) -> Path | None:
-    """Write RUN/report.html from the present content of the folder.
+    """Write RUN/report.html from the current content of the folder.
 
-    Returns None, after a warning, if that fails: a report must not stop a run.
+    Returns None, after a warning, if that fails, because a report must not stop a run.
     """
     try:
         return write_report(run_dir)
@@ -67,7 +67,7 @@ def refresh_report(run_dir: Path) -> Path | None:
 def note_test_scores(bundle: Path, n_sentences: int, scores: Sequence[MetricScore]) -> None:
     """Add the scores on the test set of the config to the report of the bundle's run.
 
-    Does nothing for a bundle outside its run; a failure is only a warning.
+    Does nothing for a bundle outside its run. A failure causes only a warning.
     """
     try:
         run_dir = keep_test_scores(bundle, n_sentences, scores)
@@ -116,7 +116,7 @@ def write_report(run_dir: Path) -> Path:
 
 
 def _with_code(text: str) -> Markup:
-    """Return the text with what is between backticks marked as code."""
+    """Return the text with the parts between backticks marked as code."""
     pieces = text.split("`")
     marked = (Markup("<code>{}</code>").format(piece) if i % 2 else piece for i, piece in enumerate(pieces))
     return Markup("").join(marked)
@@ -145,7 +145,7 @@ def _facts(run: RunFiles) -> Iterator[Row]:
 
 
 def _sample_stories(run: RunFiles) -> list[SampleStory]:
-    """Return each sample sentence with its translations over time, equal ones in a row as one."""
+    """Return each sample sentence with its translations over time; consecutive equal ones count as one."""
     histories: dict[tuple[str, str], list[tuple[int, str]]] = {}
     for entry in run.samples:
         for sample in entry["samples"]:
@@ -172,7 +172,7 @@ def _attempts(history: Sequence[tuple[int, str]], reference: str) -> list[Attemp
 
 
 def _charts(run: RunFiles) -> Iterator[Markup]:
-    """Yield the curves that have figures."""
+    """Yield the curves for which the run has figures."""
     what, unit = ("label", "example") if run.cfg.task == "classify" else ("next token", "target token")
     for title, y_label, lines in (
         (
@@ -205,7 +205,7 @@ def _charts(run: RunFiles) -> Iterator[Markup]:
 
 
 def _of_dev_sets(run: RunFiles, figure: str, words: str) -> list[tuple[str, list[dict[str, Any]], str]]:
-    """Return the lines of a figure in a chart: that of dev, or of several sets one each."""
+    """Return the lines of a figure in a chart: one line for each dev set."""
     keys = [key for key in (run.validations[-1] if run.validations else {}) if key.startswith("dev.")]
     sets = [key.split(".")[1] for key in keys if key.endswith(f".{figure}")]
     if not sets:
@@ -214,7 +214,7 @@ def _of_dev_sets(run: RunFiles, figure: str, words: str) -> list[tuple[str, list
 
 
 def _suite_figures(run: RunFiles) -> list[str]:
-    """Return the names in metrics.jsonl of the behaviour checks' results: the whole suite, and each check."""
+    """Return the names of the behaviour checks' results in metrics.jsonl: the whole suite, and each check."""
     return [key for key in (run.validations[-1] if run.validations else {}) if key.partition(".")[0] == "suite"]
 
 
@@ -224,7 +224,7 @@ def _series(name: str, entries: Sequence[Mapping[str, Any]], key: str) -> Series
 
 
 def thinned(points: Sequence[tuple[int, float]], most: int) -> list[tuple[int, float]]:
-    """Return at most `most` of the points, in order: the lowest and the highest of each stretch, so that peaks stay."""
+    """Return at most `most` points, in order: the lowest and the highest of each interval, so that peaks remain."""
     if len(points) <= most:
         return list(points)
     n_stretches = most // 2
@@ -238,7 +238,7 @@ def thinned(points: Sequence[tuple[int, float]], most: int) -> list[tuple[int, f
 
 
 def _corpora(run: RunFiles) -> Iterator[dict[str, Any]]:
-    """Yield figures of each training corpus, and its use in the run so far."""
+    """Yield the figures of each training corpus, and its use in the run so far."""
     text = run.record.get("text", {})
     corpora = text.get("corpora", [])
     stages = [[Draw(**draw) for draw in draws] for draws in text.get("stages", [])]
@@ -252,7 +252,7 @@ def _corpora(run: RunFiles) -> Iterator[dict[str, Any]]:
 def _over_the_run(value: object) -> str:
     """Describe a value of the config that may change over the run."""
     if isinstance(value, Mapping):
-        return ", ".join(f"from {100 * float(begin):.4g} % on {_over_the_run(now)}" for begin, now in value.items())
+        return ", ".join(f"after {100 * float(begin):.4g} % {_over_the_run(now)}" for begin, now in value.items())
     return "all" if value is None else f"{value:g}"
 
 
@@ -267,7 +267,7 @@ def _epochs_by_stage(run: RunFiles, n_stages: int) -> list[float]:
 
 
 def _filters(run: RunFiles) -> Iterator[tuple[str, int, float]]:
-    """Yield how many pairs were read, left out and kept: number and share."""
+    """Yield the numbers and shares of the pairs that the run read, left out and kept."""
     counts = run.record.get("text", {}).get("counts")
     if not counts:
         return
@@ -295,9 +295,9 @@ def _tokenizers(run: RunFiles) -> Iterator[tuple[str, list[str]]]:
         ("pieces in the vocabulary", [thousands(side["vocab_size"]) for side in sides]),
         ("tokens of the training text", [thousands(side["n_training_tokens"]) for side in sides]),
         ("tokens per word of the dev text", [f"{side['tokens_per_word']:.2f}" for side in sides]),
-        ("tokens of its longest sentence", [thousands(side["longest"]) for side in sides]),
+        ("tokens in its longest sentence", [thousands(side["longest"]) for side in sides]),
         (
-            f"pieces seen less than {RARE_BELOW} times in training",
+            f"pieces that occur fewer than {RARE_BELOW} times in training",
             [_percent(side["rare_vocab_share"], 1) for side in sides],
         ),
         ("their share of the dev tokens", [_percent(side["rare_token_share"], 2) for side in sides]),
@@ -305,7 +305,7 @@ def _tokenizers(run: RunFiles) -> Iterator[tuple[str, list[str]]]:
             "dev tokens that are single bytes of rare characters",
             [_percent(side["byte_token_share"], 2) for side in sides],
         ),
-        ("unknown dev tokens, which are lost", [thousands(side["n_unknown"]) for side in sides]),
+        ("unknown dev tokens, which the model cannot see", [thousands(side["n_unknown"]) for side in sides]),
     )
 
 
@@ -322,14 +322,14 @@ def _model(run: RunFiles) -> Iterator[Row]:
 
 
 def _parts(run: RunFiles) -> Iterator[tuple[str, int, float]]:
-    """Yield the number of weights of each part of the model, and its share."""
+    """Yield the number and the share of the weights in each part of the model."""
     parameters = run.record.get("parameters", {})
     for name, n_weights in parameters.items():
         yield _PARTS.get(name, name), n_weights, n_weights / max(1, parameters["total"])
 
 
 def _course(run: RunFiles) -> Iterator[Row]:
-    """Yield how long training took, how it ended and which weights it kept."""
+    """Yield the duration of the training, its end, and the weights that it kept."""
     last = run.updates[-1] if run.updates else {}
     if run.cfg.train.init_from is not None:
         yield "started from the model", str(run.cfg.train.init_from)
@@ -363,7 +363,7 @@ def _kept(run: RunFiles, steps: Sequence[int]) -> str:
 
 
 def _starts(run: RunFiles) -> Iterator[tuple[str, list[Row]]]:
-    """Yield when and where each start of the run took place, without what is the same as in the start before."""
+    """Yield the time and the machine of each start of the run, without what equals the previous start."""
     before: dict[str, str] = {}
     for start in run.record.get("starts", []):
         there = {**start["machine"], **start["made_with"], **start["software"]}

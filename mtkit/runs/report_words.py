@@ -1,4 +1,4 @@
-"""The sentences of a run's report: a summary in everyday words, and findings that its reader should know."""
+"""Write the sentences of a run's report: a summary in everyday words, and findings that readers should know."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +17,7 @@ _LOSS_RISE = 0.05  # nats per token above the lowest
 
 
 def language(code: str) -> str:
-    """Return the name of the language, or an unknown code as it is."""
+    """Return the name of the language, or the code if it is unknown."""
     return {"src": "source", "tgt": "target"}.get(code) or english_name(code) or code
 
 
@@ -27,13 +27,13 @@ def language_codes(cfg: Config) -> tuple[str, str]:
 
 
 def names_languages(cfg: Config) -> bool:
-    """Whether both languages are known."""
+    """Return whether both languages are known."""
     src, tgt = language_codes(cfg)
     return src != "src" and tgt != "tgt"
 
 
 def spoken(seconds: float) -> str:
-    """Return a time in everyday words."""
+    """Format a duration in everyday words."""
     for unit, size in (("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {unit}"
@@ -55,7 +55,7 @@ def summary(run: RunFiles) -> str:
         )
     overlaps = run.record.get("text", {}).get("dev", {}).get("n_in_training")
     overlap = "some of them are" if overlaps else "none of them is"
-    scores, origin = run.scores, f"which served to choose the version to keep ({overlap} in its training text)"
+    scores, origin = run.scores, f"which mtkit used to choose the version to keep ({overlap} in its training text)"
     if run.test:
         origin = "which were set aside until the end"
     quality = f" {_in_words(scores, origin)}{_on_others(run)}" if scores else ""
@@ -86,7 +86,7 @@ def _in_words(scores: Scores, origin: str) -> str:
         f"On {n}, {origin}, its translations score {bleu.score:.1f} of 100 points for agreement with human "
         f"translations (this measure is called BLEU; on other sentences of the same kind, expect {bleu.low:.1f} to "
         f"{bleu.high:.1f}). 100 would mean exactly the same words, which even a second human translator would not "
-        "reach. Read the examples below: they say more than a number."
+        "reach. Read the examples below as well: they show more than a number."
     )
 
 
@@ -104,7 +104,7 @@ def findings(run: RunFiles) -> list[str]:
 
 
 def of_the_run(run: RunFiles) -> Iterator[str]:
-    """Say where the training diverged."""
+    """Write where the training diverged."""
     for recovery in run.recoveries:
         yield (
             f"The training diverged at step {thousands(recovery['failed_step'])}; it went back to step "
@@ -113,7 +113,7 @@ def of_the_run(run: RunFiles) -> Iterator[str]:
 
 
 def _of_the_overlap(overlaps: dict[str, Any]) -> Iterator[str]:
-    """Say what of dev and test the training text has; the same pairs of dev are in a sentence of their own."""
+    """Write how much of dev and test is in the training text; equal pairs of dev get a separate sentence."""
     for name, overlap in overlaps.items():
         counts, n_pairs = overlap["counts"], thousands(overlap["n_pairs"])
         if not name.startswith("dev") and counts["pair"]:
@@ -148,7 +148,7 @@ def _of_the_text(run: RunFiles) -> Iterator[str]:
             code = language_codes(run.cfg)[side == "tgt"]
             yield (
                 f"{language(code)}: the tokenizer does not know {thousands(figures['n_unknown'])} tokens of the dev "
-                "text, which are lost; set byte_fallback of the tokenizer to true."
+                "text, so the model cannot see them; set byte_fallback of the tokenizer to true."
             )
 
 
@@ -167,7 +167,7 @@ def _of_the_curves(run: RunFiles) -> Iterator[str]:
 
 
 def rising_loss(run: RunFiles) -> Iterator[str]:
-    """Say that the dev loss has risen since an earlier validation, if there are enough to tell."""
+    """Write that the dev loss has risen since an earlier validation, if there are enough validations to judge."""
     losses = [entry["loss"] for entry in run.validations]
     if len(losses) >= 4 and losses[-1] > min(losses) + _LOSS_RISE:
         step = run.validations[losses.index(min(losses))]["step"]
@@ -185,7 +185,7 @@ def _of_the_scores(run: RunFiles) -> Iterator[str]:
 
 
 def few_sentences(run: RunFiles) -> Iterator[str]:
-    """Say that the scores come from few sentences."""
+    """Write that the scores come from few sentences."""
     scores = run.scores
     if scores and scores.n_sentences and scores.n_sentences < _FEW_SENTENCES:
         unit = "example" if run.cfg.task == "classify" else "sentence"
@@ -193,6 +193,6 @@ def few_sentences(run: RunFiles) -> Iterator[str]:
 
 
 def untested(run: RunFiles) -> Iterator[str]:
-    """Say that the test set of the config waits for `mtkit evaluate`."""
+    """Write that the test set of the config has no scores yet."""
     if run.training and run.cfg.data.test and not run.test:
         yield f"The test set has no scores yet; get them with `mtkit evaluate --model {run.folder}`."

@@ -1,4 +1,4 @@
-"""Train a run from its config to its bundle, or resume it: distillation first, then the training loop, then the end."""
+"""Train a run from its config to its bundle, or resume it: distillation, the training loop, and the end."""
 
 import time
 from collections.abc import Sequence
@@ -34,8 +34,8 @@ def train(
 
     Trains the tokenizers if the run has none. Does not change a run that has reached its limits.
     since: the time.monotonic() from which train.budget counts; default: now.
-    processes: those that train the model together; each calls this function.
-    executor: who translates the text before, if distill names teachers; default: distill.workers processes.
+    processes: the group that trains the model together; each process calls this function.
+    executor: runs the translation of the text if distill has teachers; default: distill.workers processes.
     Raises KeyboardInterrupt, after saving, if the user stops the run (Ctrl-C, SIGTERM, SIGHUP), and MtkitError if the
     input or the machine makes training impossible, or if another process works in the run.
     """
@@ -43,7 +43,7 @@ def train(
     if run_dir is None:
         raise ValueError("cfg.run_dir is not set")
     if run_dir.exists() and not run_dir.is_dir():
-        raise ConfigError(f"run_dir={run_dir}: this is a file; give a folder, or a new name")
+        raise ConfigError(f"run_dir={run_dir}: this is a file; choose a folder, or a new name")
     since = time.monotonic() if since is None else since
     began = CpuTime.now()
     with disk_full_explained(run_dir), locked(run_dir) if processes.is_main else nullcontext():
@@ -73,7 +73,7 @@ def train(
 
 
 def _resume(trainer: Trainer, checkpoint: Checkpoint) -> None:
-    """Resume from the checkpoint, or from an earlier one if this has content that does not fit the run."""
+    """Resume from the checkpoint, or from an earlier one if its content does not fit the run."""
     step = checkpoint.state.step
     try:
         trainer.resume(checkpoint)
@@ -88,7 +88,7 @@ def _resume(trainer: Trainer, checkpoint: Checkpoint) -> None:
 
 
 def _end(trainer: Trainer, model: Network, limits: Sequence[str]) -> TrainResult:
-    """Write the bundle with its scores in int8 and its export, and log where the time went."""
+    """Write the bundle with its scores in int8 and its export, and log the time of each part."""
     result = finish(trainer.run, trainer.state, model, limits)
     left = trainer.budget.left_for_export()
     add_int8_scores(trainer.run, left)
@@ -107,7 +107,7 @@ class _RunFolder(Observer):
         self.began = began
 
     def started(self, step: int) -> None:
-        """Write config.yaml and run.json, and log if other programs leave the run too little of the machine."""
+        """Write config.yaml and run.json, and warn if other programs leave the run too little of the machine."""
         updater = self.run.updater
         if updater.device.type == "cpu" and updater.processes.size == 1 and (used := use_of_others(self.began)):
             log.info(f"other programs use {used}; training is slower while they run")
@@ -119,7 +119,7 @@ class _RunFolder(Observer):
         refresh_report(self.run.run_dir)
 
     def rehearse_end(self, scores: DevScores) -> None:
-        """Write the report as `finish` will."""
+        """Write the report in the same way as `finish`."""
         rehearse(self.run, scores)
 
 

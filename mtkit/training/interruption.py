@@ -11,7 +11,7 @@ from mtkit.console import log
 
 
 class StopRequest:
-    """Whether the user has asked the run to stop."""
+    """A flag that records whether the user has asked the run to stop."""
 
     def __init__(self) -> None:
         self.received = False
@@ -19,7 +19,7 @@ class StopRequest:
 
     @contextmanager
     def breaking_off(self) -> Iterator[None]:
-        """Let a request interrupt this block, by KeyboardInterrupt; it must change nothing that matters."""
+        """Let a request interrupt this block by KeyboardInterrupt; the block must not change any state of the run."""
         self._may_break_off = True
         try:
             if self.received:
@@ -29,7 +29,7 @@ class StopRequest:
             self._may_break_off = False
 
     def receive(self, signal_number: int, _frame: FrameType | None) -> None:
-        """Handle a signal: note it; the second time, or in `breaking_off`, raise KeyboardInterrupt."""
+        """Record the first signal; raise KeyboardInterrupt for the second one, or within `breaking_off`."""
         again, self.received = self.received, True
         if not again:
             name = "Ctrl-C" if signal_number == signal.SIGINT else signal.Signals(signal_number).name
@@ -41,7 +41,7 @@ class StopRequest:
 
 @contextmanager
 def stop_request() -> Iterator[StopRequest]:
-    """Receive SIGINT, SIGTERM and SIGHUP as a request during the block; only the main thread can.
+    """Treat SIGINT, SIGTERM and SIGHUP as a request to stop during the block; works only in the main thread.
 
     Ignored signals stay ignored: the user started the run with nohup, or with & in a script.
     """

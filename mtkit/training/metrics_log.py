@@ -1,4 +1,4 @@
-"""metrics.jsonl: a line per interval of training, and two per validation: its scores, and a few translations.
+"""Write metrics.jsonl: one line per interval of training, and two per validation, its scores and a few translations.
 
 The figures also go to TensorBoard, if it is installed.
 """
@@ -26,7 +26,7 @@ class MetricsLog:
     def __init__(
         self, run_dir: Path, step: int, recovery: Recovery | None = None, validated_step: int | None = None
     ) -> None:
-        """validated_step: that of the run's last validation; default: `step`."""
+        """validated_step: the step of the run's last validation; default: `step`."""
         self.path = run_dir / "metrics.jsonl"
         self._open(step, recovery, validated_step)
 
@@ -82,7 +82,7 @@ class MetricsLog:
 
 
 class NoMetricsLog(MetricsLog):
-    """Writes nothing, in processes other than 0."""
+    """A metrics log that writes nothing, for processes other than 0."""
 
     def _open(self, step: int, recovery: Recovery | None, validated_step: int | None) -> None:
         pass
@@ -119,9 +119,10 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 def _with_recovery(entries: list[dict[str, Any]], recovery: Recovery | None) -> list[dict[str, Any]]:
-    """Return the entries with a line about the recovery after those of the step that the run went back to.
+    """Return the entries, with a line about the recovery after the entries of the step that the run went back to.
 
-    The line always comes from the state, so a process killed between saving that and writing the line loses nothing.
+    The line always comes from the state, so nothing is lost if the process dies after it saves the state and before it
+    writes the line.
     """
     entries = [entry for entry in entries if entry["kind"] != _RECOVERY]
     if recovery is None:

@@ -13,10 +13,10 @@ _REFRESH_S = 0.5
 
 
 class RunBar:
-    """A tqdm bar that counts updates. With limits in epochs or minutes it estimates the total as it goes."""
+    """A tqdm bar that counts updates. With limits in epochs or minutes, it estimates the total during the run."""
 
     def __init__(self, cfg: TrainConfig, progress: Progress, epoch_length: int, target: str) -> None:
-        """target: one of those that updates predict, and the speed counts."""
+        """target: the word for what updates predict and the speed counts."""
         self._unit = target.removeprefix("target ") + "s"
         self._cfg = cfg
         self._epoch_length = epoch_length
@@ -47,7 +47,7 @@ class RunBar:
 
 
 def estimated_steps(cfg: TrainConfig, progress: Progress, epoch_length: int) -> int | None:
-    """Estimate the run's number of updates from its limits and its speed; None if they do not tell."""
+    """Estimate the run's number of updates from its limits and its speed; None if that is not possible."""
     fraction = fraction_done(cfg, progress)
     if fraction and progress.step:
         return max(progress.step, round(progress.step / fraction))

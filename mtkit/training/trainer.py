@@ -1,4 +1,4 @@
-"""The training loop: update, validate, save, go back after a divergence, stop at a limit or on request."""
+"""The training loop: update, validate, save, recover from a divergence, stop at a limit or on request."""
 
 import time
 from dataclasses import astuple
@@ -37,11 +37,11 @@ class Observer:
         """Handle a new checkpoint."""
 
     def rehearse_end(self, scores: DevScores) -> None:
-        """Do once, in a run with a budget, what its end will do, so that the trainer can measure it."""
+        """Do the work of the run's end once, in a run with a budget, so that the trainer can measure it."""
 
 
 class Trainer:
-    """A run in progress: `state` says where it is, `updater` holds model and optimizer."""
+    """A run in progress: `state` holds its progress, `updater` the model and the optimizer."""
 
     def __init__(self, run: Prepared, since: float | None = None, observer: Observer | None = None) -> None:
         """since: the time.monotonic() from which train.budget counts; default: now."""
@@ -63,7 +63,7 @@ class Trainer:
         self._r_drop: float | None = None  # the weight of the previous update of this start
 
     def resume(self, start: Checkpoint | Start) -> None:
-        """Go back to a checkpoint, or to the start. Raises ConfigError if it was made with other text."""
+        """Go back to a checkpoint, or to the start. Raises ConfigError if the checkpoint belongs to other text."""
         state, now = start.state, self.state
         for part in ("train", "dev"):
             key = f"{part}_fingerprint"
@@ -78,14 +78,15 @@ class Trainer:
             place, reason = getattr(start, "folder", self.run_dir), str(error).strip().partition("\n")[0]
             if isinstance(error, RuntimeError) and is_out_of_memory(error):
                 raise TrainingError(
-                    f"{place}: not enough memory to load it ({reason}); end other programs and run the same command "
-                    "again"
+                    f"{place}: not enough memory to load the checkpoint ({reason}); close other programs and run the "
+                    "same command again"
                 ) from error
             raise CheckpointError(f"{place}: does not fit this run ({reason})") from error
         if state.batch_order != BATCH_ORDER and (state.position.window or state.position.update):
             log.warning(
-                f"{self.run_dir}: this version of mtkit groups pairs into other batches than the one that wrote step "
-                f"{state.step}: the rest of epoch {state.position.epoch + 1} has some pairs twice and others not at all"
+                f"{self.run_dir}: this version of mtkit groups pairs into other batches than the version that wrote "
+                f"step {state.step}, so the rest of epoch {state.position.epoch + 1} repeats some pairs and skips "
+                "others"
             )
         state.batch_order = BATCH_ORDER
         self.state = state
@@ -132,7 +133,7 @@ class Trainer:
         return limits
 
     def _begin(self) -> None:
-        """Plan the end of the budget; keep a copy of the start while there is no checkpoint to go back to."""
+        """Plan the end of the budget, and keep a copy of the start until the run has a checkpoint."""
         self.processes.on_main(lambda: self.observer.started(self.state.step))
         self.processes.on_main(lambda: self.budget.begin(self.run.validation_s, self.run.text_s))  # whose clock counts
         self._running_since = time.monotonic()
@@ -148,7 +149,7 @@ class Trainer:
             self._start = Start(self.state, *self._values())
 
     def _validation_is_due(self) -> bool:
-        """Whether process 0 wants a validation now."""
+        """Return whether process 0 requests a validation now."""
         return bool(self.processes.of_main(self.budget.validation_due(self.state.step))[0])
 
     def _limits_reached(self) -> list[str]:
@@ -166,7 +167,7 @@ class Trainer:
         return kind(self.run_dir, self.state.step, self.state.recovery, self.state.validated_step)
 
     def go_back(self, error: Divergence) -> None:
-        """Go back to a checkpoint before a divergence and lower the learning rate; the second time, raise the error."""
+        """Go back to a checkpoint before the divergence and lower the rate; the second time, raise the error."""
         if self.state.recovery:
             raise error
         failed_step = self.state.step
@@ -181,8 +182,8 @@ class Trainer:
         recovery = Recovery(self.state.step, failed_step, error.finding)
         self.state.recovery = recovery
         log.warning(
-            f"{error.finding}\nThe run went back to step {recovery.step} and goes on from there with the learning rate "
-            f"x {recovery.lr_factor:g}; if it diverges again, it stops"
+            f"{error.finding}\nThe run went back to step {recovery.step} and continues from there with the learning "
+            f"rate x {recovery.lr_factor:g}; if it diverges again, it stops"
         )
         if isinstance(place, Checkpoint):
             self._saved = None
@@ -215,7 +216,7 @@ class Trainer:
         return stats
 
     def _position_at(self, fraction: float) -> Position:
-        """Return where the run goes on after this share of it; log it if another stage begins there."""
+        """Return the stage of the run after this share of it; log it if a new stage begins there."""
         before = self.state.position
         position = before.in_stage(self.feed.stage_at(fraction))
         if position.stage != before.stage:
@@ -300,7 +301,7 @@ class Trainer:
         epochs = state.progress().epochs
         note = "the best so far" if is_best else f"{state.bad_validations} since the best"
         if patience is not None and not is_best:
-            note += f"; at {patience} the run ends"
+            note += f"; the run ends at {patience}"
         samples = self.validator.samples(scores)
         lines = [f"step {state.step}, epoch {epochs:.2f}: dev {scores} ({note})"]
         right = "right label" if self.cfg.task == "classify" else "reference"
@@ -313,7 +314,7 @@ class Trainer:
         self.metrics.write("validation", state.step, {**self._place(), **scores.figures()})
 
     def _place(self) -> dict[str, float]:
-        """Return the epochs so far and, of several, the stage, from 0."""
+        """Return the number of epochs so far and, if there are several stages, the stage, from 0."""
         stage = {"stage": self.state.position.stage} if len(self.run.mixtures) > 1 else {}
         return {"epoch": self.state.progress().epochs, **stage}
 

@@ -69,7 +69,7 @@ def test_a_different_weight_and_a_different_machine_are_named(run):
     found = json.loads(result.stdout)
     assert not found["equal"]
     assert found["parts"][0]["difference"].startswith(f"{name}: 1 of ")
-    assert found["parts"][0]["difference"].endswith("numbers differ, by 0.5 at most")
+    assert found["parts"][0]["difference"].endswith("numbers differ, by at most 0.5")
     assert found["causes"] == ["threads: 7 when the run was trained, 1 here"]
 
 
@@ -183,7 +183,7 @@ def test_the_first_different_tensor_is_described():
     old = {"a": torch.zeros(2), "b": torch.zeros(4), "c": torch.ones(1)}
     assert first_difference(old, dict(old)) is None
     off = {**old, "b": torch.tensor([0.0, 0.25, 0.0, -0.5]), "c": torch.zeros(1)}
-    assert first_difference(old, off) == "b: 2 of 4 numbers differ, by 0.5 at most"
+    assert first_difference(old, off) == "b: 2 of 4 numbers differ, by at most 0.5"
     assert first_difference(old, {"a": torch.zeros(2)}) == "b: only in the run"
 
 

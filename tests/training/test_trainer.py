@@ -270,7 +270,7 @@ def test_a_checkpoint_is_not_blamed_for_a_lack_of_memory(config_of, copied_run, 
         raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")
 
     monkeypatch.setattr(Trainer, "_load", no_memory)
-    with pytest.raises(TrainingError, match=r"step-\d+: not enough memory to load it .*end other programs"):
+    with pytest.raises(TrainingError, match=r"step-\d+: not enough memory to load it .*close other programs"):
         train(config_of(copied_run, max_steps=99))
 
 
@@ -438,7 +438,7 @@ def test_the_best_checkpoint_is_taken_alone_if_the_mean_is_worse(config_of, tmp_
     dev_losses(3.0, 1.0, 2.0, 2.5, 1.5, 1.0)  # at steps 6, 12, 18, 20, then the mean's, then the best again
     result = train(config_of(tmp_path / "run", metric="loss"))
     assert result.averaged_steps == (12,)
-    assert "worse than the best alone" in caplog.text
+    assert "worse than the best one alone" in caplog.text
     bundle, best = bundle_and_checkpoints(result, "best-12")
     assert all(torch.equal(bundle[name], weight) for name, weight in best.items())
 

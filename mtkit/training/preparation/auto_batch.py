@@ -1,7 +1,7 @@
-"""train.batch_tokens: auto: measure which batch size suits this machine; the run's config.yaml keeps it.
+"""Measure the batch size that suits this machine, for train.batch_tokens: auto; the run's config.yaml records it.
 
-On a GPU it is the largest whose longest sentences fit with a margin. On a CPU, where large batches gain nothing, it is
-the smallest that is nearly as fast as any. Both leave an epoch enough updates to learn from.
+On a GPU, this is the largest size whose longest sentences fit with a margin. On a CPU, where large batches gain
+nothing, it is the smallest size that is nearly as fast as the fastest. Both leave enough updates in an epoch.
 """
 
 import gc
@@ -32,9 +32,9 @@ _STEP = 256
 
 
 def with_batch_tokens(cfg: Config, corpus: EncodedCorpus, make_updater: Callable[[Config], Updater]) -> Config:
-    """Return cfg with a number for train.batch_tokens: its own, or for auto the one that suits this machine.
+    """Return cfg with a number for train.batch_tokens: the one in cfg, or for auto the one that suits this machine.
 
-    make_updater: makes a throwaway model to measure with. Raises TrainingError if even a small batch does not fit.
+    make_updater: creates a temporary model to measure with. Raises TrainingError if even a small batch does not fit.
     """
     if cfg.train.batch_tokens != "auto":
         return cfg
@@ -63,7 +63,7 @@ def longest_batch(corpus: EncodedCorpus, batch_tokens: int) -> Batch:
 
 
 def pairs_of_length(corpus: EncodedCorpus, batch_tokens: int, quantile: float) -> Indices:
-    """Return the indices of pairs that fill a batch; the longest is at this quantile of the lengths."""
+    """Return the indices of pairs that fill a batch; the longest pair is at this quantile of the lengths."""
     sizes = np.maximum(corpus.src_lengths, corpus.tgt_lengths)
     order = np.argsort(sizes, kind="stable")
     end = max(1, round(quantile * len(order)))
@@ -77,7 +77,11 @@ def _largest_that_fits(updater: Updater, corpus: EncodedCorpus, most: int) -> tu
     small, large = (_gpu_peak(updater, corpus, n_tokens) for n_tokens in _MEASURED)
     slope = max(1.0, (large - small) / (_MEASURED[1] - _MEASURED[0]))
     n_tokens = int((allowed - small) / slope + _MEASURED[0]) // _STEP * _STEP
-    limit = "more would leave an epoch too few updates" if n_tokens > most else "more would not fit with a margin"
+    limit = (
+        "larger batches would leave too few updates in an epoch"
+        if n_tokens > most
+        else "larger batches would not fit with a margin"
+    )
     n_tokens = min(n_tokens, most)
     while n_tokens >= _STEP:
         peak = _gpu_peak(updater, corpus, n_tokens)
@@ -86,13 +90,13 @@ def _largest_that_fits(updater: Updater, corpus: EncodedCorpus, most: int) -> tu
         n_tokens, updater.batch_limit, limit = (
             n_tokens * 4 // 5 // _STEP * _STEP,
             None,
-            "more would not fit with a margin",
+            "larger batches would not fit with a margin",
         )
     raise TrainingError("train.batch_tokens=auto: even a small batch does not fit into memory; make the model smaller")
 
 
 def _gpu_peak(updater: Updater, corpus: EncodedCorpus, n_tokens: int) -> int:
-    """Return the bytes at the peak of an update with n_tokens tokens."""
+    """Return the peak memory of an update with n_tokens tokens, in bytes."""
     batch = longest_batch(corpus, n_tokens)
     updater.update([batch], 1, 0.0)  # allocates the optimizer's state
     torch.cuda.reset_peak_memory_stats(updater.device)
@@ -130,7 +134,7 @@ def _tokens_per_second(updater: Updater, corpus: EncodedCorpus, n_tokens: int) -
 
 
 def available_memory() -> float:
-    """Return the bytes that this process can still get, as far as the system tells."""
+    """Return the bytes that this process can still allocate, as far as the system reports them."""
     free = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     try:
         fields = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines())

@@ -1,4 +1,4 @@
-"""Make the choices that a config leaves to the machine and to train.budget: batch size, updates, dev sentences."""
+"""Choose what a config leaves to the machine and to train.budget: batch size, updates, dev sentences."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -27,9 +27,9 @@ def choose_batches(
     since: float | None,
     n_processes: int,
 ) -> tuple[Config, int | None]:
-    """Return cfg with a number for train.batch_tokens and, with a budget, how many updates to expect.
+    """Return cfg with a number for train.batch_tokens and, with a budget, the expected number of updates.
 
-    since: when the command began; None: the run has started before, and knows its batches.
+    since: when the command began; None: an earlier start of the run has chosen its batches.
     """
     cfg = with_batch_tokens(cfg, corpus, trial)
     if cfg.train.budget and since is not None:

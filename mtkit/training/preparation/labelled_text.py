@@ -1,4 +1,4 @@
-"""The text of a classifier's run: labelled sentences or pairs, encoded, with what depends on them."""
+"""The text of a classifier's run: encoded labelled sentences or pairs, and their validation and calibration."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -45,7 +45,7 @@ class LabelledText:
     worth: Mapping[int, str] = field(default_factory=dict)  # how many updates a classifier needs, its task decides
 
     def sampler(self, cfg: Config) -> SubwordSampler | None:
-        """Segment the text alone, not the labels."""
+        """Segment the text, but not the labels."""
         sampling = cfg.tokenizer.src.sampling
         longest = int(self.train.src_lengths.max())
         return SubwordSampler(*self.tokenizers, sampling, 0.0, cfg.seed, max_tokens=longest) if sampling else None
@@ -60,7 +60,7 @@ class LabelledText:
         return validator_of(cfg, make, [corpus.n_pairs for corpus in self.dev])
 
     def forecast(self, validator: Validator, model: Network, limit_s: float) -> ValidationCost:
-        """See TrainingText; all of it is the one pass that the loss takes, too."""
+        """See TrainingText; the whole cost is the one pass that also gives the loss."""
         parts = [part for part in parts_of(validator) if isinstance(part, ClassificationValidator)]
         limit_s /= len(parts)
         return ValidationCost(
@@ -83,14 +83,14 @@ class LabelledText:
 
     @property
     def alignment_lexicon(self) -> None:
-        """None: nothing is translated."""
+        """None, because a classifier does not translate."""
         return None
 
     def complete_bundle(self, folder: Path) -> None:
         """Add nothing."""
 
     def tokenizer_figures(self) -> dict[str, TokenizerReport]:
-        """Return the figures of the tokenizer on all of dev's text, as those of the source side."""
+        """Return the figures of the tokenizer on all text of dev, as figures of the source side."""
         tokenizer = self.tokenizers[0]
         lines = (line for side in text_sides(self.cfg) for line in read_side(self.cfg.data.dev, side))
         return {"src": report_by_counts(tokenizer, lines, self.train.src.occurrences(tokenizer.vocab_size))}
@@ -115,17 +115,17 @@ def labelling_of(cfg: Config) -> Labelling:
 def with_labels(cfg: Config) -> Config:
     """Return the config of a classifier with the labels, and with data.pairs, of its training text.
 
-    Labels in the config stay. Raises DataError or ConfigError if the text, or the config, does not suit a classifier.
+    Keeps labels in the config. Raises DataError or ConfigError if the text or the config does not suit a classifier.
     """
     cfg = cfg.model_copy(update={"data": with_found_labels(cfg.data)})
     n_labels = len(cfg.data.labels)
     if cfg.train.metric == "auc" and n_labels != 2:
-        raise ConfigError(f"train.metric=auc: needs two labels, and the text has {n_labels}; choose f1 or accuracy")
+        raise ConfigError(f"train.metric=auc: needs two labels, but the text has {n_labels}; choose f1 or accuracy")
     longest = longest_text(cfg)
     if longest is not None and cfg.data.max_tokens > longest:
         raise ConfigError(
-            f"data.max_tokens={cfg.data.max_tokens}: with model.max_positions={cfg.model.max_positions} a "
-            f"{'pair of texts' if cfg.data.pairs else 'text'}, its <start> and <end>s have room for {longest} tokens"
+            f"data.max_tokens={cfg.data.max_tokens}: with model.max_positions={cfg.model.max_positions}, a "
+            f"{'pair of texts' if cfg.data.pairs else 'text'} with <start> and <end> can have {longest} tokens"
             f"{' a text' if cfg.data.pairs else ''}; lower the first or raise the second"
         )
     return cfg
@@ -153,7 +153,7 @@ def prepare_labelled(cfg: Config, run_dir: Path, *, is_verified: bool) -> Labell
 
 
 def _warn_of_missing_labels(cfg: Config, train: EncodedCorpus, dev: Sequence[EncodedCorpus]) -> None:
-    """Warn of labels that no training example has, and of a dev set in which all examples have the same one."""
+    """Warn about labels without training examples, and about a dev set in which all examples have the same label."""
     labels = cfg.data.labels
 
     def present(corpus: EncodedCorpus) -> list[str]:
@@ -169,13 +169,13 @@ def _warn_of_missing_labels(cfg: Config, train: EncodedCorpus, dev: Sequence[Enc
     for corpus, encoded in zip(cfg.data.dev, dev, strict=True):
         if len(present(encoded)) == 1:
             log.warning(
-                f"{corpus.key}: every example has the label {listed(present(encoded))}: scores and calibration say "
-                "nothing of the other labels; choose dev at random from the same text as data.train"
+                f"{corpus.key}: every example has the label {listed(present(encoded))}, so scores and calibration do "
+                "not cover the other labels; choose dev at random from the same text as data.train"
             )
 
 
 def _require_both_labels(cfg: Config, dev: Sequence[EncodedCorpus]) -> None:
-    """Raise DataError if train.metric is auc, which orders examples of two labels, and dev has one of them."""
+    """Raise DataError if train.metric is auc, which needs examples of two labels, but dev has only one of them."""
     sets = zip(cfg.data.dev, dev, strict=True)
     n_labels = {
         corpus.key: len(np.unique(of.tgt.ids)) for corpus, of in sets if cfg.train.metric_on in (None, corpus.name)

@@ -1,4 +1,4 @@
-"""Notice source and target files that a config names the wrong way round."""
+"""Detect source and target files that are swapped in a config."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ _MARGIN = 20  # words
 
 
 def check_file_names(cfg: Config) -> None:
-    """Raise ConfigError if a corpus' file extensions are the config's two languages the wrong way round."""
+    """Raise ConfigError if a corpus has file extensions of the config's two languages in the wrong order."""
     data = cfg.data
     src_lang, tgt_lang = data.src_lang, data.tgt_lang
     for key, corpus in _untagged(cfg):
@@ -24,13 +24,13 @@ def check_file_names(cfg: Config) -> None:
         named = language_in_name(corpus.src) or "", language_in_name(corpus.tgt) or ""
         if are_one_language(named[0], tgt_lang) and are_one_language(named[1], src_lang):
             raise ConfigError(
-                f"{key}: src={corpus.src} and tgt={corpus.tgt} are the wrong way round: this config translates from "
-                f"{src_lang} into {tgt_lang}; exchange the two files, or correct data.src_lang and data.tgt_lang"
+                f"{key}: src={corpus.src} and tgt={corpus.tgt} are swapped: this config translates from {src_lang} "
+                f"into {tgt_lang}; exchange the two files, or correct data.src_lang and data.tgt_lang"
             )
 
 
 def check_texts(cfg: Config, tokenizers: tuple[Tokenizer, Tokenizer], train: EncodedCorpus) -> None:
-    """Raise DataError if a corpus has its two languages the other way round than the first one of data.train."""
+    """Raise DataError if the two languages of a corpus are swapped, compared with the first corpus of data.train."""
     n = train.sizes[0]
     first = (EncodedSide(s.ids[: s.starts[n]], s.starts[: n + 1], s.lengths[:n]) for s in (train.src, train.tgt))
     counts = (side.occurrences(t.vocab_size) for side, t in zip(first, tokenizers, strict=True))
@@ -41,14 +41,14 @@ def check_texts(cfg: Config, tokenizers: tuple[Tokenizer, Tokenizer], train: Enc
         src, tgt = (Resemblance(sides).add(read_side([corpus], side)) for side in ("src", "tgt"))
         if src.verdict(_MARGIN) == "tgt" and tgt.verdict(_MARGIN) == "src":
             raise DataError(
-                f"{key}: its sides are the other way round than those of data.train.0: {src.n_tgt:,} of "
+                f"{key}: its sides are swapped, compared with data.train.0: {src.n_tgt:,} of "
                 f"{src.n_src + src.n_tgt:,} words of {corpus_name(corpus)} are likelier on the target side there; "
                 "exchange its src and tgt, or those of data.train.0"
             )
 
 
 def _untagged(cfg: Config) -> Iterator[tuple[str, CorpusFiles]]:
-    """Yield each corpus with its key; a tag may stand for another direction."""
+    """Yield each corpus without a tag, with its key; a tag may mark another direction."""
     data = cfg.data
     corpora: list[tuple[str, CorpusFiles]] = [(f"data.train.{i}", corpus) for i, corpus in enumerate(data.train)]
     corpora += ((corpus.key, corpus) for corpus in data.dev)

@@ -1,4 +1,4 @@
-"""How many updates a run will make, of which size, and what to expect of them.
+"""Choose the size of updates for a budget, and estimate their number and the quality that they reach.
 
 A short budget has time for few updates. Small batches then learn more than large ones, although they are slower per
 token: on Tatoeba, German to English, two cores and 15 minutes, 3,900 updates of 1,024 tokens gave a BLEU of 38.1, and
@@ -46,11 +46,11 @@ def fit_batches(
 ) -> tuple[Config, int]:
     """Return cfg with batch size, learning rate and dropout of its budget, and the updates that fit into training_s.
 
-    Written values stand. Else the batch size is the largest, up to the default, that leaves enough updates, or the
-    smallest; a narrow model that makes few updates learns at twice the usual rate; and a run that sees no pair twice
-    has no dropout. training_s: seconds.
-    make_updater: makes a throwaway model to measure with. n_processes: those that share the batches of an update.
-    mixtures: what the run draws from the corpora; default: each pair once an epoch.
+    Values in the config take precedence. Otherwise, the batch size is the largest one, up to the default, that leaves
+    enough updates, or the smallest. A narrow model with few updates gets twice the usual learning rate, and a run that
+    sees no pair twice gets no dropout. training_s: seconds.
+    make_updater: creates a temporary model to measure with. n_processes: number of processes that share an update.
+    mixtures: the mixtures of the corpora; default: each pair once an epoch.
     """
     written = cfg.train.batch_tokens
     updater = make_updater(cfg)
@@ -79,7 +79,7 @@ def fit_batches(
 
 
 def _tokens_before_repeats(mixture: Mixture, corpus: EncodedCorpus) -> float:
-    """Return how many tokens a run on this mixture reads before a pair comes the second time."""
+    """Return how many tokens a run on this mixture reads before it repeats a pair."""
     draws = draws_of(mixture, corpus)
     tokens_of_epoch = sum(draw.n_pairs * draw.passes * draw.tokens_per_pair for draw in draws)
     return tokens_of_epoch / max(draw.passes for draw in draws)
@@ -101,25 +101,25 @@ def _seconds_per_update(
 
 
 class Outlook:
-    """Says what a run will be worth: before its first update, and again if the machine turns out to be slower."""
+    """Estimates the quality of a run before its first update, and again if the machine is slower than expected."""
 
     def __init__(self, updates_per_epoch: int, worth: Mapping[int, str] = WORTH_OF_TRANSLATOR) -> None:
-        """worth: what a run with fewer updates than these is worth, in words."""
+        """worth: for each number of updates, the expected quality of a run with fewer, in words."""
         self._worth = worth
         self._updates_per_epoch = updates_per_epoch
         self._said = ""
         self._before: tuple[int, float] | None = None  # step and fraction at the latest look
 
     def begin(self, n_updates: int) -> None:
-        """Log what to expect of this many updates."""
+        """Log the expected quality after this many updates."""
         self._said = worth_of(n_updates, self._worth)
         tell = log.warning if self._said else log.info
         tell(f"this run: {expectation(n_updates, n_updates / self._updates_per_epoch, self._worth)}")
 
     def look(self, step: int, fraction: float | None) -> None:
-        """Warn if the speed since the latest look allows fewer updates than were expected, and too few.
+        """Warn if the speed since the last check allows fewer updates than expected, and too few for a good model.
 
-        step: updates made in this share of the run.
+        step: number of updates in this share of the run.
         """
         if fraction is None or step < _SLOW:
             return
@@ -138,13 +138,13 @@ class Outlook:
 
 
 def expectation(n_updates: int, epochs: float, worth_below: Mapping[int, str] = WORTH_OF_TRANSLATOR) -> str:
-    """Return how long a run is, and what that is worth: "about 90 updates, 0.2 epochs: expect nothing usable"."""
+    """Return the length of a run and its expected quality: "about 90 updates, 0.2 epochs: expect nothing usable"."""
     length = f"about {counted(n_updates, 'update')}, {epochs:.1f} epochs"
     return f"{length}: {worth}" if (worth := worth_of(n_updates, worth_below)) else length
 
 
 def worth_of(n_updates: int, worth_below: Mapping[int, str] = WORTH_OF_TRANSLATOR) -> str:
-    """Return what to expect of a model trained on real text from the beginning; "" if it may be usable."""
+    """Return the expected quality of a model trained on real text from the beginning; "" if it may be usable."""
     for few, worth in worth_below.items():
         if n_updates < few:
             return worth

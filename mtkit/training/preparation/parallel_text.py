@@ -1,4 +1,4 @@
-"""The text of a translator's run: pairs of sentences, encoded, with what depends on them."""
+"""The text of a translator's run: encoded sentence pairs, and their tokenizers, validation and lexicon."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -72,12 +72,12 @@ class ParallelText:
         return ValidationCost.of_several(costs, [part.n_sentences for part in parts])
 
     def rehearse_scores(self, validator: Validator) -> None:
-        """Score translations that are partly right."""
+        """Score partly right translations, to measure the time."""
         for part in translation_validators(validator):
             evaluate([reference.partition(" ")[2] for reference in part.references], part.references)
 
     def calibrate(self, model: Network, scores: DevScores) -> tuple[DevScores, dict[str, Any]]:
-        """Leave the model as it is."""
+        """Do nothing: translators are not calibrated."""
         return scores, {}
 
     @cached_property
@@ -90,7 +90,7 @@ class ParallelText:
         return lexicon
 
     def complete_bundle(self, folder: Path) -> None:
-        """Add the lexicon of guided alignment, and, if the tokenizers do not tell the sides apart, counts that do."""
+        """Add the lexicon of guided alignment and, if the sides share a tokenizer, counts that distinguish them."""
         src, tgt = self.tokenizers
         if self.cfg.train.guided_alignment:
             add_to_bundle(folder, ALIGNMENT_FILE, self.alignment_lexicon.save)
@@ -123,8 +123,8 @@ def prepare_pairs(cfg: Config, run_dir: Path, *, is_verified: bool) -> ParallelT
     for corpus in data.dev:
         if corpus.tag is None and all(of_train.tag for of_train in data.train):
             log.warning(
-                f"{corpus.key} has no tag, but every corpus of data.train has one, so the model never sees text like "
-                f"that of validations; set its tag, for example to {data.train[0].tag}"
+                f"{corpus.key} has no tag, but every corpus of data.train has one, so training never shows the model "
+                f"text like that of validations; set its tag, for example to {data.train[0].tag}"
             )
     encode = partial(encode_corpus, is_verified=is_verified)
     train = encode(data.train, *tokenizers, cache, max_tokens=data.max_tokens, max_length_ratio=data.max_length_ratio)
@@ -135,7 +135,7 @@ def prepare_pairs(cfg: Config, run_dir: Path, *, is_verified: bool) -> ParallelT
 
 
 def read_dev(corpus: DevCorpus) -> list[Pair]:
-    """Return the pairs of a dev set. Raises DataError if its files are not there, or have no text."""
+    """Return the pairs of a dev set. Raises DataError if its files are missing or have no text."""
     require_files(corpus.key, [corpus])
     pairs = list(read_pairs([corpus]))
     require_text(corpus.key, [corpus], pairs)

@@ -46,14 +46,14 @@ from mtkit.training.update.optimizer_step import Updater
 
 
 def prepare_text(cfg: Config, run_dir: Path, *, is_verified: bool) -> TrainingText:
-    """Return the text of the config's task; is_verified: another process has just verified what is encoded."""
+    """Return the text of the config's task. is_verified: another process has just verified the encoded text."""
     if cfg.task == "classify":
         return prepare_labelled(cfg, run_dir, is_verified=is_verified)
     return prepare_pairs(cfg, run_dir, is_verified=is_verified)
 
 
 def check_early(cfg: Config, processes: Communicator = ALONE) -> None:
-    """Raise MtkitError for mistakes that `prepare` would report; call it before hours of other work."""
+    """Raise MtkitError for mistakes that `prepare` would report; call this before hours of other work."""
     processes.check(cfg.train)
     choose_precision(cfg.train.precision, choose_device(cfg.train.device))
     if cfg.train.init_from is None:
@@ -137,7 +137,7 @@ def prepare(
 
 
 def _ready_text(cfg: Config, run_dir: Path, processes: Communicator) -> tuple[TrainingText, dict[str, Overlap], float]:
-    """Return the text, what dev and test share with it, and the seconds that this took; 0 if it was there before."""
+    """Return the text, its overlap with dev and test, and the seconds that this took; 0 if the run already had it."""
     began, was_ready = time.monotonic(), overlap_file(run_dir).exists()  # the last file that preparation writes
     with processes.main_first():
         text = prepare_text(cfg, run_dir, is_verified=not processes.is_first_here)
@@ -146,7 +146,7 @@ def _ready_text(cfg: Config, run_dir: Path, processes: Communicator) -> tuple[Tr
 
 
 def _require_memory(cfg: Config, n_weights: int) -> None:
-    """Raise TrainingError if the model cannot fit; where memory is overcommitted, the system would kill the process."""
+    """Raise TrainingError if the model cannot fit into memory; otherwise the system might kill the process."""
     needed, free = 16 * n_weights, available_memory()  # float32: weights, gradients, Adam's two means
     if needed > free:
         raise TrainingError(
@@ -157,7 +157,7 @@ def _require_memory(cfg: Config, n_weights: int) -> None:
 
 
 def _find_overlaps(cfg: Config, run_dir: Path) -> dict[str, Overlap]:
-    """Count the pairs of each dev set, and of test if it is there, that the training text has, too; log examples."""
+    """Count the pairs of each dev set, and of test if it exists, that are also in the training text; log examples."""
     data = cfg.data
     held_out: dict[str, CorpusFiles] = {corpus.label: corpus for corpus in data.dev}
     if data.test is not None and first_missing([data.test]) is None:
@@ -188,9 +188,12 @@ def _log_model(run: Prepared, n_threads: int) -> None:
     n_weights = sum(parameter.numel() for parameter in run.updater.model.parameters())
     log.info(f"model: {n_weights / 1e6:.1f} million weights; {run.updater.precision} on {where}")
     if train.r_drop and not any(value for key, value in run.cfg.model if key.endswith("_dropout")):
-        log.warning(f"train.r_drop={train.r_drop} only doubles the time of a model without dropout")
+        log.warning(
+            f"train.r_drop={train.r_drop} has no effect without dropout, except that it doubles the time; remove it, "
+            "or set a dropout"
+        )
     if device.type == "cpu":
-        log_missing_numba("an update about a tenth faster")
+        log_missing_numba("each update about a tenth faster")
 
 
 def _log_data(run: Prepared) -> None:

@@ -1,4 +1,4 @@
-"""What a run works with: settings, text, batches, validator, model and checkpoints."""
+"""The parts of a prepared run: settings, text, batches, validator, model and checkpoints."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ from mtkit.training.validation.validator import Validator
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a run works with; made by `prepare`."""
+    """The parts of a run, from `prepare`."""
 
     cfg: Config  # with a number for train.batch_tokens, and with a budget for train.validate_sentences
     run_dir: Path
@@ -43,13 +43,13 @@ class Prepared:
 
     @property
     def train_fingerprint(self) -> str:
-        """The checksum of the encoded training text, and of the scores that choose its pairs."""
+        """The checksum of the encoded training text, and of the scores that select its pairs."""
         text, scores = self.corpus.fingerprint, scores_fingerprint(self.cfg.data)
         return hashlib.sha256((text + scores).encode()).hexdigest() if scores else text
 
     @property
     def epoch_size(self) -> EpochSize:
-        """The size of an epoch; of several stages the mean, weighted by their shares of the run."""
+        """The size of an epoch; for several stages, the mean weighted by their shares of the run."""
         if len(self.epoch_sizes) == 1:
             return self.epoch_sizes[0]
         shares = [mixture.end - mixture.begin for mixture in self.mixtures]
@@ -65,7 +65,7 @@ class Prepared:
         )
 
     def uses_in(self, n_updates: int, stages: Sequence[int] | None = None) -> list[CorpusUse]:
-        """Return what a run of so many updates draws from each corpus, in these stages or in all."""
+        """Return how much a run of this many updates draws from each corpus, in these stages or in all."""
         epochs = [
             n_updates * (mixture.end - mixture.begin) / max(1, size.n_updates) * (stages is None or stage in stages)
             for stage, (mixture, size) in enumerate(zip(self.mixtures, self.epoch_sizes, strict=True))
@@ -74,5 +74,5 @@ class Prepared:
 
     @cached_property
     def draws(self) -> list[list[Draw]]:
-        """What an epoch draws from each corpus, by stage."""
+        """The number of pairs that an epoch draws from each corpus, by stage."""
         return [draws_of(mixture, self.corpus) for mixture in self.mixtures]

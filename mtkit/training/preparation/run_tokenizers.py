@@ -25,10 +25,10 @@ _RECORD = "tokenizers.json"
 def train_tokenizers(cfg: Config, run_dir: Path) -> tuple[Tokenizer, Tokenizer]:
     """Return the run's source and target tokenizers; train them on the training text if the run has none.
 
-    They are trained again if the settings or the text have changed. Models without a `tokenizers.json` beside them
-    are the user's own: they are used as they are.
+    Trains them again if the settings or the text have changed. Models without a `tokenizers.json` in their folder come
+    from the user, and stay unchanged.
     Raises ConfigError if settings or text have changed and the run has checkpoints, or if a config with one shared
-    tokenizer finds two different models; DataError if a trained model was replaced.
+    tokenizer has two different models; DataError if the user has replaced a trained model.
     """
     check_tags(cfg)
     settings = _settings(cfg)
@@ -46,8 +46,8 @@ def train_tokenizers(cfg: Config, run_dir: Path) -> tuple[Tokenizer, Tokenizer]:
         for path in models.values():
             if sha256_file(path) != record["models"].get(path.name):
                 raise DataError(
-                    f"{path}: not the model that was trained for this run; remove {run_dir / _RECORD} to use both "
-                    "models as they are, or remove the models to train them again"
+                    f"{path}: not the model that mtkit trained for this run; remove {run_dir / _RECORD} to use both "
+                    "models unchanged, or remove the models to train them again"
                 )
         if record["settings"] == settings:
             log.info(f"{run_dir}: src.spm and tgt.spm are up to date")
@@ -63,7 +63,7 @@ def train_tokenizers(cfg: Config, run_dir: Path) -> tuple[Tokenizer, Tokenizer]:
 
 
 def check_tags(cfg: Config) -> None:
-    """Raise ConfigError if dev, test or decode asks for a tag that no training text has: the model cannot know it."""
+    """Raise ConfigError if dev, test or decode has a tag that is missing from the training text."""
     known, test = _tags(cfg), cfg.data.test
     has = f"the tags there are {', '.join(known)}" if known else "none of them has a tag"
     wanted = {corpus.key: corpus.tag for corpus in cfg.data.dev}
@@ -77,7 +77,7 @@ def check_tags(cfg: Config) -> None:
 
 
 def text_sides(cfg: Config) -> Sequence[Side]:
-    """Return which of the first two columns are text: of single texts with labels, the second is the label."""
+    """Return which of the first two columns are text; for single texts with labels, the second column is the label."""
     return SIDES if cfg.task == "translate" or cfg.data.pairs else SIDES[:1]
 
 
@@ -87,7 +87,7 @@ def _tags(cfg: Config) -> list[str]:
 
 
 def _settings(cfg: Config) -> dict[str, Any]:
-    """Return everything that the models depend on. `sampling` is left out: it acts on batches, not on the models."""
+    """Return everything that the models depend on, without `sampling`, which affects batches and not the models."""
     tokenizer = cfg.tokenizer.model_dump(mode="json", exclude={"src": {"sampling"}, "tgt": {"sampling"}})
     if cfg.tokenizer.shared:
         del tokenizer["tgt"]  # unused
@@ -98,9 +98,9 @@ def _settings(cfg: Config) -> dict[str, Any]:
 
 
 def _what_changed(record: Mapping[str, Any], settings: Mapping[str, Any], corpora: Sequence[CorpusFiles]) -> str:
-    """Say why the run's tokenizers are not those that these settings and this text would give."""
+    """Explain why the run's tokenizers differ from those that these settings and this text would give."""
     if not record or record["settings"] == settings:
-        return "a tokenizer that it was trained with, src.spm or tgt.spm, is missing"
+        return "one of its tokenizers, src.spm or tgt.spm, is missing"
     then, now = dict(record["settings"]), dict(settings)
     text_then, text_now = then.pop("text", []), now.pop("text")
     changed_keys = differences(then, now)
@@ -121,7 +121,7 @@ def _what_changed(record: Mapping[str, Any], settings: Mapping[str, Any], corpor
 
 
 def _read_record(path: Path) -> dict[str, Any]:
-    """Return what the run's tokenizers were trained on and their checksums; {} if mtkit did not train them."""
+    """Return the origin of the run's tokenizers and their checksums; {} if mtkit did not train them."""
     try:
         record = parse_json(path.read_text(encoding="utf-8"))
         settings = dict(record["settings"])
@@ -131,7 +131,7 @@ def _read_record(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path}: cannot be read; remove it to use src.spm and tgt.spm as they are") from error
+        raise DataError(f"{path}: cannot read the file; remove it to use src.spm and tgt.spm unchanged") from error
 
 
 def _train_both(cfg: Config, run_dir: Path, settings: dict[str, Any]) -> tuple[Tokenizer, Tokenizer]:

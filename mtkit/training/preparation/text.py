@@ -1,4 +1,4 @@
-"""What a run learns from, whatever the task: the text and all that depends on what it is text of."""
+"""The protocol of a run's training text, for both tasks: the text and the parts that depend on the task."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,11 +17,11 @@ from mtkit.training.validation.validator import DevScores, Validator
 
 
 class TrainingText(Protocol):
-    """The text of a run. `ParallelText` is that of a translator, `LabelledText` that of a classifier."""
+    """The text of a run: `ParallelText` for a translator, `LabelledText` for a classifier."""
 
     @property
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
-        """Those of the source and the target side, or twice the one of both."""
+        """The tokenizers of the source and the target side; a shared one appears twice."""
 
     @property
     def train(self) -> EncodedCorpus:
@@ -29,29 +29,29 @@ class TrainingText(Protocol):
 
     @property
     def worth(self) -> Mapping[int, str]:
-        """What a run with fewer updates than these is worth, in words."""
+        """For each number of updates, the expected quality of a run with fewer, in words."""
 
     def sampler(self, cfg: Config) -> Sampler | None:
-        """Return what segments the training text differently in each epoch; None if nothing does."""
+        """Return the sampler that segments the training text differently in each epoch; None without sampling."""
 
     def validator(self, cfg: Config, precision: Precision) -> Validator:
-        """Return what scores the model on dev."""
+        """Return the validator that scores the model on dev."""
 
     def forecast(self, validator: Validator, model: Network, limit_s: float) -> ValidationCost:
         """Forecast a validation of the trained model; measuring takes about limit_s."""
 
     def rehearse_scores(self, validator: Validator) -> None:
-        """Do as much work as the scores with intervals at the end, so that the caller can measure it."""
+        """Do the same work as the scores with intervals at the end, so that the caller can measure it."""
 
     def calibrate(self, model: Network, scores: DevScores) -> tuple[DevScores, dict[str, Any]]:
-        """Adjust the finished model's output to dev; return its scores now, and what was done, for the manifest."""
+        """Calibrate the finished model on dev; return its new scores, and a record for the manifest."""
 
     @property
     def alignment_lexicon(self) -> AlignmentLexicon | None:
-        """Which tokens translate which, learned from the training text when first needed; None of single texts."""
+        """The lexicon of tokens, which mtkit learns from the training text at the first use; None for single texts."""
 
     def complete_bundle(self, folder: Path) -> None:
-        """Add to a new bundle what the model's users need besides."""
+        """Add further files that the model needs to a new bundle."""
 
     def tokenizer_figures(self) -> dict[str, TokenizerReport]:
         """Return the figures of the tokenizers on the dev text, by side."""

@@ -20,7 +20,7 @@ RARE_BELOW = 100
 
 @dataclass(frozen=True)
 class TokenizerReport:
-    """How a tokenizer cuts a text that it was not trained on, usually dev."""
+    """The figures of a tokenizer on a text that it was not trained on, usually dev."""
 
     vocab_size: int
     n_sentences: int  # without blank ones

@@ -39,9 +39,9 @@ _LEAST_BIAS = -30.0
 
 
 def inherit(cfg: Config) -> Config:
-    """Return cfg with the keys that its model and tokenizer sections omit taken from the model in train.init_from.
+    """Fill in keys that cfg omits in model and tokenizer from the model in train.init_from.
 
-    So is data.placeholders.
+    The same applies to data.placeholders.
 
     If the run has checkpoints, they come from its own config.yaml, and that model may be gone.
     Raises ConfigError if cfg sets keys that must be the model's to other values.
@@ -53,7 +53,7 @@ def inherit(cfg: Config) -> Config:
     folder = cfg.run_dir if started else find_model(origin)
     origin_cfg = load_config(folder / "config.yaml")
     if cfg.task == "translate" and origin_cfg.task != "translate":
-        raise ConfigError(f"train.init_from={origin}: a classifier, which a translator cannot start from")
+        raise ConfigError(f"train.init_from={origin}: a translator cannot start from a classifier; choose a translator")
     theirs = origin_cfg.model_dump(mode="json", include=_SECTIONS)
     if cfg.task == "classify":  # which has one tokenizer
         theirs["tokenizer"]["shared"] = True
@@ -68,7 +68,7 @@ def inherit(cfg: Config) -> Config:
         listed = "\n".join(f"  {key}: {old} there, {new} here" for key, old, new in wrong)
         raise ConfigError(
             f"train.init_from={origin} is a model with other settings:\n{listed}\n"
-            "remove these keys, to use the model's, or train from the beginning, without init_from"
+            "remove these keys to use the model's settings, or train from the beginning, without init_from"
         )
     values = cfg.model_dump(mode="json") | merged
     if cfg.task == "translate" and "placeholders" not in cfg.data.model_fields_set:
@@ -83,7 +83,7 @@ def inherit(cfg: Config) -> Config:
 def run_tokenizers(cfg: Config, run_dir: Path) -> tuple[Tokenizer, Tokenizer]:
     """Return the run's tokenizers: copies of those of train.init_from, or trained on the training text.
 
-    Raises ConfigError if the run's folder holds others than those of train.init_from.
+    Raises ConfigError if the run's folder holds tokenizers that differ from those of train.init_from.
     """
     if cfg.train.init_from is None:
         return train_tokenizers(cfg, run_dir)
@@ -114,7 +114,7 @@ def check_tags_of_start(cfg: Config) -> None:
 
 
 def _check_placeholders_of_start(cfg: Config) -> None:
-    """Raise ConfigError if the run has placeholders, but the model in train.init_from no tokens for them."""
+    """Raise ConfigError if the run has placeholders, but the model in train.init_from has no tokens for them."""
     assert cfg.train.init_from is not None
     try:
         load_tokenizers(find_model(cfg.train.init_from), cfg.data.placeholders)
@@ -126,10 +126,10 @@ def _check_placeholders_of_start(cfg: Config) -> None:
 
 
 def load_start(origin: Path, model: Network, labels: Sequence[str] = ()) -> None:
-    """Copy the weights of the bundle or run into the model; into a classifier, those that both have.
+    """Copy the weights of the bundle or run into the model; a classifier gets the weights that both have.
 
     A classifier takes the encoder with its embedding, from a translator or a classifier, and the output of a classifier
-    of the same labels. labels: its own.
+    with the same labels. labels: the labels of the new model.
     """
     bundle = read_bundle(find_model(origin), task="any")
     weights = load_network(bundle).state_dict()
@@ -171,12 +171,13 @@ def _freeze(model: Network, prefixes: Sequence[str]) -> None:
         if not prefix or not chosen:
             parts = dict.fromkeys(name.partition(".")[0] for name in weights)
             raise ConfigError(
-                f"train.freeze: no weight's name begins with {prefix!r}; they begin with {', '.join(parts)}"
+                f"train.freeze: no weight has a name that begins with {prefix!r}; the names begin with "
+                f"{', '.join(parts)}"
             )
         for name in chosen:
             weights[name].requires_grad_(False)
     if not any(weight.requires_grad for weight in model.parameters()):
-        raise ConfigError(f"train.freeze={list(prefixes)} leaves no weight to train")
+        raise ConfigError(f"train.freeze={list(prefixes)} leaves no weight to train; remove some of the prefixes")
 
 
 def _has_started(run_dir: Path) -> bool:
@@ -184,7 +185,7 @@ def _has_started(run_dir: Path) -> bool:
 
 
 def _sides_to_copy(cfg: Config) -> dict[Side, Side]:
-    """Return which of the starting model's tokenizers becomes each of the run's.
+    """Return, for each tokenizer of the run, the tokenizer of the starting model that it copies.
 
     Raises ConfigError if a classifier of pairs would start from a model with two different ones.
     """
@@ -194,7 +195,7 @@ def _sides_to_copy(cfg: Config) -> dict[Side, Side]:
     src, tgt = load_tokenizers(find_model(cfg.train.init_from))
     if cfg.data.pairs and src.fingerprint != tgt.fingerprint:
         raise ConfigError(
-            f"train.init_from={cfg.train.init_from}: has a tokenizer for each side, but a classifier reads both texts "
+            f"train.init_from={cfg.train.init_from}: has one tokenizer per side, but a classifier reads both texts "
             "of a pair with one; start from a model with tokenizer.shared=true, or without init_from"
         )
     return dict.fromkeys(SIDES, "src")  # the encoder's
@@ -209,13 +210,13 @@ def _copy_tokenizers(bundle: Path, run_dir: Path, sides: Mapping[Side, Side]) ->
                 shutil.copyfile(source, temporary)
         elif sha256_file(place) != sha256_file(source):
             raise ConfigError(
-                f"{place}: not the tokenizer of the model in train.init_from ({source}), which works with no other; "
-                "remove it, or choose another run_dir"
+                f"{place}: not the tokenizer of the model in train.init_from ({source}), which the run needs; remove "
+                "it, or choose another run_dir"
             )
 
 
 def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of both trees; where both have one, that of `above`."""
+    """Merge the values of two trees; `above` takes precedence."""
     merged = dict(below)
     for key, value in above.items():
         merged[key] = _merged(merged[key], value) if isinstance(value, dict) else value

@@ -1,4 +1,4 @@
-"""train.budget: when to validate, and when to end training so that the whole command fits into its wall time.
+"""Plan train.budget: when to validate, and when to end training so that the whole command fits into its wall time.
 
 The end consists of a last validation, those of the averaged weights, writing the model and its export; the run measures
 how long these take. Because it follows the clock, such a run is not repeatable, and differs if it is stopped and
@@ -33,7 +33,7 @@ Part = Literal["validation", "save", "report"]
 
 @dataclass
 class Timing:
-    """Seconds that the parts of a run take, and how much of its budget it has used."""
+    """The seconds that the parts of a run take, and the used part of its budget."""
 
     spent: float = 0.0  # since the command began, in all starts
     prepared: float = 0.0  # before the first update
@@ -61,7 +61,7 @@ def share_used(cfg: TrainConfig, timing: Timing) -> float | None:
 def shortage(cfg: TrainConfig, timing: Timing, text_s: float = 0.0) -> str:
     """Explain why preparation and end leave too little of the budget for training; "" if they leave enough.
 
-    text_s: seconds of the preparation whose work the run's next start finds done.
+    text_s: seconds of the preparation that the next start of the run saves.
     """
     if cfg.budget is None:
         return ""
@@ -75,8 +75,8 @@ def shortage(cfg: TrainConfig, timing: Timing, text_s: float = 0.0) -> str:
     fixed = timing.prepared + timing.ending - _MARGIN * seconds
     enough = duration_of(math.ceil(_RESERVE * fixed / (1 - _LEAST_TRAINING - _MARGIN) / 10) * 10)
     remedy = (
-        f"run the same command again, which finds the text prepared ({duration_of(text_s)}), or raise the budget to "
-        f"{enough}"
+        f"run the same command again, because the text is now prepared ({duration_of(text_s)}), or raise the budget "
+        f"to {enough}"
         if suffices(timing.prepared - text_s)
         else f"raise the budget to {enough}, or lower train.validate_sentences"
     )
@@ -115,7 +115,7 @@ def _interval(timing: Timing, training: float, second_half: bool) -> float:
 
 
 class Budget:
-    """The clock of a run: measures its parts, and says when to validate."""
+    """The clock of a run, which measures its parts and decides when to validate."""
 
     def __init__(
         self, cfg: TrainConfig, since: float | None = None, clock: Callable[[], float] = time.monotonic
@@ -128,7 +128,7 @@ class Budget:
         self._spent_before = 0.0
 
     def resume(self, timing: Timing) -> None:
-        """Continue from what earlier starts of the run have spent and measured."""
+        """Continue with the times that earlier starts of the run have spent and measured."""
         self.timing = timing
         self._spent_before = timing.spent
         self.tick()
@@ -136,8 +136,8 @@ class Budget:
     def begin(self, validation_s: float, text_s: float = 0.0) -> None:
         """Start the first update.
 
-        validation_s: the expected time of a validation, until one is measured. text_s: of the preparation, the seconds
-        whose work the next start finds done.
+        validation_s: the expected time of a validation, until the run has measured one. text_s: seconds of the
+        preparation that the next start saves.
         Raises TrainingError if the budget leaves too little for training.
         """
         self.tick()
@@ -198,12 +198,12 @@ class Budget:
         return seconds_of(self.cfg.budget) - self.timing.spent - _export_s(self.timing) if self.cfg.budget else None
 
     def wants_report(self) -> bool:
-        """Whether it is time to measure, once, what the report at the end will take."""
+        """Return whether it is time to measure, once, how long the report at the end takes."""
         share = share_used(self.cfg, self.timing)
         return share is not None and share >= 0.5 and not self.timing.report
 
     def validation_due(self, step: int) -> bool:
-        """Whether to validate after `step` updates, according to train.validate_every."""
+        """Return whether to validate after `step` updates, according to train.validate_every."""
         every = self.cfg.validate_every
         if every != "auto":
             return step % every == 0

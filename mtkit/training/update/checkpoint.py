@@ -1,4 +1,4 @@
-"""Checkpoints of a run: weights, optimizer and state in a folder that is written atomically and verified when read.
+"""Checkpoints of a run: folders with weights, optimizer and state, written atomically and verified when read.
 
 A run can resume from checkpoints/step-N/. checkpoints/best-N/ keeps only weights, for averaging: those of the best
 steps, or of the last ones with train.average_last.
@@ -78,7 +78,7 @@ class Checkpoints:
         self.made_with: dict[str, str] = {}  # the machine and precision, for the manifest
 
     def exist(self) -> bool:
-        """Whether there is one to resume from, readable or not."""
+        """Return whether there is a checkpoint to resume from, readable or not."""
         return bool(self._steps("step"))
 
     def save(
@@ -88,7 +88,8 @@ class Checkpoints:
         optimizer_state: Mapping[str, Any],
         average: Mapping[str, Tensor] | None = None,
     ) -> Path:
-        """Write step-N, then remove what the run no longer needs; average: that of the weights, with train.ema.
+        """Write step-N, then remove what the run no longer needs. average: the moving average of the weights, with
+        train.ema.
 
         Raises CheckpointError if it cannot write, for example because the disk is full; earlier checkpoints stay.
         """
@@ -137,7 +138,8 @@ class Checkpoints:
         return None
 
     def usable(self, steps: Sequence[int]) -> list[int]:
-        """Return the steps with undamaged weights, in order; if there are none, the newest other step that has them.
+        """Return those of the steps that have undamaged weights, in order; if none has, the newest other step that has
+        them.
 
         Warns about missing or damaged weights. Raises CheckpointError if no weights are left.
         """
@@ -167,7 +169,7 @@ class Checkpoints:
         return {name: total / len(steps) for name, total in sums.items()}
 
     def has_weights(self, step: int) -> bool:
-        """Whether the weights that were validated at this step are undamaged; warns if they are not."""
+        """Return whether the weights that were validated at this step are undamaged; warn if they are not."""
         folder = self._holding(step)
         problem = find_damage(folder, (_kept_weights(folder),))
         if problem is not None:
@@ -184,10 +186,10 @@ class Checkpoints:
         return sorted(int(name) for name in names if name.isdecimal())
 
     def _prune(self, state: TrainState) -> None:
-        """Keep the newest checkpoints, and the weights that they or the run will average.
+        """Keep the newest checkpoints and the weights that they or the run will average; remove the others.
 
-        While the loss is high, also keep the newest checkpoint from before it rose: if the run has diverged, it goes
-        back there.
+        While the loss is high, also keep the newest checkpoint from before the rise, because a diverged run goes back
+        to it.
         """
         steps = [step for step in self._steps("step") if step <= state.step]
         before_high = [step for step in steps if step < state.step - state.loss_watch.n_high]
@@ -222,7 +224,7 @@ class Checkpoints:
 
 
 def find_damage(folder: Path, names: Sequence[str] = ()) -> str | None:
-    """Return what is wrong with a checkpoint, naming the file, or None if its files match the manifest.
+    """Describe what is wrong with a checkpoint, with the file; None if its files match the manifest.
 
     names: the files to check; without any, all that a run needs to resume.
     """
@@ -282,11 +284,11 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def _cannot_read(path: Path, error: Exception) -> str:
-    """Explain why a file cannot be read; not in torch's words, which advise to let a file run code."""
+    """Explain why mtkit cannot read a file, without torch's text, which advises to let a file run code."""
     if not path.exists():
         return f"{path}: missing; {_REMEDY}"
     if isinstance(error, pickle.UnpicklingError):
-        return f"{path}: refused: it holds more than tensors, or is damaged; {_REMEDY}"
+        return f"{path}: refused to load the file, which holds more than tensors or is damaged; {_REMEDY}"
     return f"{path}: cannot be read ({type(error).__name__}); {_REMEDY}"
 
 

@@ -1,7 +1,7 @@
-"""How a run notices that it diverges, and how it goes on from an earlier place with a lower learning rate.
+"""Detect that a run diverges, and record its return to an earlier step with a lower learning rate.
 
 Going back to an earlier checkpoint and lowering the rate kept the largest runs going (Zhang et al. 2022, "OPT", section
-2.5). Here a run does it once; a second divergence needs a person.
+2.5). Here a run does so once; a second divergence stops it.
 """
 
 import math
@@ -16,7 +16,7 @@ _MEAN_DECAY = 0.98  # a running mean over some 50 updates
 
 
 class Divergence(TrainingError):
-    """The loss is no longer finite, or is far above what it was."""
+    """The loss is no longer finite, or is far above its earlier values."""
 
     def __init__(self, finding: str, remedy: str) -> None:
         super().__init__(f"{finding}\n{remedy}")
@@ -35,13 +35,13 @@ class Recovery:
 
 @dataclass
 class DivergenceDetector:
-    """Tells a loss that explodes from one that fluctuates.
+    """Distinguishes a loss that explodes from one that fluctuates.
 
     A loss is high if it is a nat above the lowest moving average so far, and closer to the loss of random guessing than
     to that average: the model has lost more than half of what it learned. At the start, the first loss or that of
     guessing, whichever is higher, serves as the average, so that noise and a slow warm-up do not count as a rise. If
-    the first loss is clearly below guessing, the model was trained before, and may lose that too.
-    Gradients do not count: they are clipped, and Adam's steps do not grow with them.
+    the first loss is clearly below guessing, the model was trained before, and may lose that too. Gradients do not
+    count: they are clipped, and Adam's steps do not grow with them.
     """
 
     mean: float | None = None  # nats per target token, without smoothing; of the updates that were not high

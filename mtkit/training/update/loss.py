@@ -1,4 +1,4 @@
-"""The loss: label-smoothed cross-entropy with R-Drop, without the logits of all positions, and guided alignment."""
+"""The loss: label-smoothed cross-entropy in chunks of positions, with R-Drop and guided alignment."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -31,8 +31,8 @@ def smoothed_cross_entropy_sum(
     targets: (N,) ids without padding. The distribution to match gives the target 1 - label_smoothing and spreads
     label_smoothing evenly over all V tokens, the target included (Szegedy et al. 2016, section 7). The loss is the mean
     over the passes. For two passes that predict p and q, it also has the term r_drop / 4 x (KL(p || q) + KL(q || p)):
-    half of what R-Drop minimises with alpha = r_drop (Liang et al. 2021, equation 4).
-    The two scalars are in nats: the loss, with a gradient, and the sum of -log p(target), without.
+    half of what R-Drop minimises with alpha = r_drop (Liang et al. 2021, equation 4). The two scalars are in nats: the
+    loss, with a gradient, and the sum of -log p(target), without.
     """
     loss: Tensor
     nll: Tensor
@@ -46,7 +46,7 @@ def smoothed_cross_entropy_sum(
 
 
 class _ChunkedLoss(Function):
-    """The loss by chunks of positions; the forward pass makes the gradients, too, while a chunk's logits exist."""
+    """The loss by chunks of positions; the forward pass also computes the gradients, while a chunk's logits exist."""
 
     @staticmethod
     def forward(

@@ -41,7 +41,7 @@ class Replicas:
 
     @property
     def n_copies(self) -> int:
-        """Number of copies made so far; a batch with more shares than any before adds copies."""
+        """Number of copies so far; a batch with more shares than any before adds copies."""
         return len(self._models) - 1
 
     def each(self, batch: Batch, work: Callable[[Network, Batch, int], _T]) -> list[_T]:

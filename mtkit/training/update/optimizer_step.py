@@ -43,7 +43,7 @@ class Updater:
         processes: Communicator = ALONE,
         lexicon: AlignmentLexicon | None = None,
     ) -> None:
-        """lexicon: what the attention learns, on the model's device (train.guided_alignment)."""
+        """lexicon: links for the attention to learn, on the model's device (train.guided_alignment)."""
         self.model = model
         self.guidance = Guidance(lexicon, cfg.guided_alignment) if lexicon else None
         self.processes = processes
@@ -77,7 +77,7 @@ class Updater:
     ) -> UpdateStats:
         """Make update number `step`; the loss is the mean over all target tokens of the batches.
 
-        line_of: names a training pair by its file and line. r_drop: default: the config's.
+        line_of: returns the file and line of a training pair. r_drop: default: the config's value.
         Raises Divergence, before any weight changes, if the loss or the gradient is not finite, and TrainingError if
         memory runs out.
         """
@@ -194,7 +194,7 @@ class Updater:
         )
         return Divergence(
             self.processes.text_of_first("\n".join([finding, *lines]), is_mine=bool(bad_parts)),
-            f"look at these lines; if they are good, start a new run with a lower train.lr (it is {lr:.3g} at this "
+            f"check these lines; if they are good, start a new run with a lower train.lr (it is {lr:.3g} at this "
             "step), a longer train.warmup_steps or train.precision=fp32",
         )
 
@@ -309,7 +309,7 @@ def derived_seed(*numbers: int) -> int:
 
 @contextmanager
 def _out_of_memory_explained(step: int, cfg: TrainConfig) -> Iterator[None]:
-    """Turn torch's out-of-memory error into one that says what to do."""
+    """Turn torch's out-of-memory error into one with a remedy."""
     try:
         yield
     except RuntimeError as error:
@@ -319,5 +319,5 @@ def _out_of_memory_explained(step: int, cfg: TrainConfig) -> Iterator[None]:
         raise TrainingError(
             f"step {step}: out of memory ({reason}); halve train.batch_tokens={cfg.batch_tokens} and double "
             f"train.accumulate={cfg.accumulate}, which keeps the size of an update (in a new run, if this one has "
-            "checkpoints), or end other programs and run the same command again"
+            "checkpoints), or close other programs and run the same command again"
         ) from error

@@ -11,7 +11,7 @@ _LONGEST_WARMUP = 0.1  # of a budget
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is."""
+    """The progress of a run."""
 
     step: int  # updates made
     epochs: float  # passes over the training data, with fractions

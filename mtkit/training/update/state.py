@@ -78,7 +78,7 @@ class Scored:
 
 @dataclass
 class TrainState:
-    """How far a run is. Random numbers derive from (seed, step), the order of the data from (seed, epoch)."""
+    """The progress of a run. Random numbers derive from (seed, step), the order of the data from (seed, epoch)."""
 
     step: int = 0  # updates made
     position: Position = field(default_factory=Position)  # in the training data
@@ -107,7 +107,7 @@ class TrainState:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Return the state of `to_dict`'s values.
+        """Return the state from the values of `to_dict`.
 
         Raises KeyError or TypeError if a key is missing or unknown, ValueError if a value has the wrong type.
         """

@@ -27,7 +27,7 @@ _LITTLE_BETTER = 0.02  # than always giving the most frequent label
 
 @dataclass(frozen=True)
 class ClassificationScores:
-    """A classifier's scores on dev, from 0 to 1, but for the loss."""
+    """A classifier's scores on dev, all from 0 to 1 except the loss."""
 
     loss: float  # nats per example, without label smoothing
     logits: Tensor  # (N, L), in the order of the text
@@ -35,7 +35,7 @@ class ClassificationScores:
 
     @property
     def counts(self) -> metrics.Confusion:
-        """The examples by right and by predicted label."""
+        """The counts of examples by right label and predicted label."""
         return metrics.confusion(self.probs, self.labels.numpy())
 
     @property
@@ -56,7 +56,7 @@ class ClassificationScores:
         return figures
 
     def finding(self) -> str | None:
-        """Return what to do about a classifier that is little better than a constant answer; None if it is."""
+        """Return advice about a classifier that is hardly better than a constant answer; None for a better one."""
         counts = self.counts
         n_right, n_most, n = np.trace(counts), counts.sum(axis=1).max(), counts.sum()
         if n_right >= n_most + _LITTLE_BETTER * n or n_right == n:
@@ -79,7 +79,7 @@ class ClassificationValidator:
     def __init__(
         self, cfg: Config, corpus: EncodedCorpus, examples: Mapping[int, Example], precision: Precision
     ) -> None:
-        """corpus: dev as token ids; examples: a few of it by their index, as text, to show what becomes of them."""
+        """corpus: dev as token ids; examples: the text of a few examples by their index, to show the results for."""
         self.corpus = corpus
         self.names = cfg.data.labels
         self.examples = examples
@@ -128,7 +128,7 @@ class ClassificationValidator:
         return scores_of(logits, labels)
 
     def samples(self, scores: DevScores) -> list[Sample]:
-        """Return a few examples with the label that the model gives them and its probability, always the same ones."""
+        """Return the same few examples each time, with the label that the model gives them and its probability."""
         assert isinstance(scores, ClassificationScores)
         samples = []
         for index, example in self.examples.items():
@@ -143,15 +143,15 @@ class ClassificationValidator:
         return {"dev": metrics.scores_with_intervals(scores.counts)}
 
     def describe(self) -> str:
-        """Return what a validation scores."""
+        """Describe the dev set that a validation scores."""
         return f"dev: {counted(self.corpus.n_pairs, 'example')} of {len(self.names)} labels"
 
 
 @torch.no_grad()
 def calibrate(model: Network, scores: ClassificationScores) -> tuple[ClassificationScores, dict[str, Any]]:
-    """Scale the model's output so that its probabilities are right on dev; return its scores now, and what was done.
+    """Scale the model's output so that its probabilities are right on dev; return its new scores and a record.
 
-    Only the labels' probabilities change, not their order.
+    This changes the probabilities of the labels, but not their order.
     """
     temperature = _best_temperature(scores.logits, scores.labels)
     model.output.weight.div_(temperature)
@@ -159,8 +159,8 @@ def calibrate(model: Network, scores: ClassificationScores) -> tuple[Classificat
     scaled = scores_of(scores.logits / temperature, scores.labels)
     before, after = (metrics.calibration_error(each.probs, each.labels.numpy()) for each in (scores, scaled))
     log.info(
-        f"calibrated on dev: temperature {temperature:.2f}; the label's probability and how often it is right differ "
-        f"by {after:.1%} on average, before by {before:.1%}"
+        f"calibrated on dev with temperature {temperature:.2f}: the probability of a label now differs from its "
+        f"accuracy by {after:.1%} on average, before by {before:.1%}"
     )
     return scaled, {"temperature": temperature, "calibration_error": {"before": before, "after": after}}
 
@@ -174,7 +174,7 @@ def scores_of(logits: Tensor, labels: Tensor) -> ClassificationScores:
 def _best_temperature(logits: Tensor, labels: Tensor) -> float:
     """Return the T for which the softmax of logits / T has the lowest cross-entropy with the labels.
 
-    Temperature scaling makes probabilities say how often the classifier is right (Guo et al. 2017, section 4.2).
+    Temperature scaling makes probabilities match how often the classifier is right (Guo et al. 2017, section 4.2).
     logits: (N, L); labels: (N,) indices. The right label counts as (N + 1) / (N + L), each other one as 1 / (N + L), as
     Platt 1999 (section 2.2) does for two labels: N examples cannot show that a classifier errs less often than that, so
     one that makes no mistake among them does not become infinitely sure.

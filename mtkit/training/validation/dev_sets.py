@@ -1,4 +1,4 @@
-"""Several dev sets: a validator of each in, one validator out, whose scores are those of each set and their mean."""
+"""Combine the validators of several dev sets to one, whose scores are those of each set and their mean."""
 
 import hashlib
 import math
@@ -48,7 +48,7 @@ class SeveralScores:
         return figures | checks
 
     def finding(self) -> str | None:
-        """Return what the user should know about the sets' scores; None: nothing."""
+        """Return advice about the scores of the sets; None if there is none."""
         findings = [(name, part.finding()) for name, part in zip(self.names, self.parts, strict=True)]
         return "\n".join(f"dev ({name}): {finding}" for name, finding in findings if finding) or None
 
@@ -82,12 +82,12 @@ class SeveralDevSets:
 
     @property
     def n_pairs(self) -> int:
-        """How many pairs or examples all sets have."""
+        """The number of pairs or examples in all sets."""
         return sum(part.n_pairs for part in self.parts)
 
     @property
     def n_sentences(self) -> int:
-        """How many sentences of all sets the scores come from."""
+        """The number of sentences in all sets that the scores come from."""
         return sum(part.n_sentences for part in self.parts)
 
     def run(self, model: Network) -> SeveralScores:
@@ -95,11 +95,11 @@ class SeveralDevSets:
         return self.scores([part.run(model) for part in self.parts])
 
     def scores(self, parts: Sequence[DevScores]) -> SeveralScores:
-        """Return the sets' scores as one."""
+        """Return the scores of all sets as one object."""
         return SeveralScores(self.names, parts, self.train.metric, self.train.metric_on)
 
     def samples(self, scores: DevScores) -> list[Sample]:
-        """Return a few examples, of the sets in turn."""
+        """Return a few examples, from the sets in turn."""
         of_parts = [part.samples(score) for part, score in self._each(scores)]
         in_turn = [sample for samples in zip_longest(*of_parts) for sample in samples if sample is not None]
         return in_turn[: max(_N_SAMPLES, len(self.parts))]
@@ -113,7 +113,7 @@ class SeveralDevSets:
         }
 
     def describe(self) -> str:
-        """Return what a validation scores."""
+        """Describe the dev sets that a validation scores."""
         each = (part.describe().removeprefix("dev: ") for part in self.parts)
         return "; ".join(f"{label}: {what}" for label, what in zip(self.labels, each, strict=True))
 

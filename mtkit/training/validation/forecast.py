@@ -30,31 +30,31 @@ _STEPS_AFTER_END = 3
 
 @dataclass(frozen=True)
 class ValidationCost:
-    """Seconds that a validation takes."""
+    """The time of a validation, in seconds."""
 
     fixed: float  # the loss on all of dev, and the behaviour checks
     sentence: float  # to translate and score one sentence
 
     def seconds(self, n_sentences: int) -> float:
-        """Return the seconds of a validation that translates this many."""
+        """Return the seconds of a validation that translates this many sentences."""
         return self.fixed + self.sentence * n_sentences
 
     @classmethod
     def of_several(cls, costs: Sequence["ValidationCost"], n_sentences: Sequence[int]) -> Self:
-        """Return the cost of several dev sets' validations together; n_sentences: that each translates."""
+        """Return the total cost of validations on several dev sets; n_sentences: sentences to translate of each."""
         each = sum(cost.sentence * n for cost, n in zip(costs, n_sentences, strict=True)) / max(1, sum(n_sentences))
         return cls(sum(cost.fixed for cost in costs), each)
 
     def most_sentences(self, seconds: float) -> int:
-        """Return how many can be translated in so many seconds."""
+        """Return how many sentences a validation can translate in this many seconds."""
         return int((seconds - self.fixed) / self.sentence) if self.sentence else 10**9
 
 
 def forecast_validation(validator: TranslationValidator, model: Network, limit_s: float) -> ValidationCost:
     """Forecast a validation of the trained model; measuring takes about limit_s.
 
-    An untrained model translates to the length limit. Here each translation is as long as its reference, which is what
-    a trained model's will be on average.
+    An untrained model translates up to the length limit. Here each translation is as long as its reference, like the
+    translations of a trained model on average.
     """
     was_training = model.training
     model.eval()
@@ -117,7 +117,7 @@ def _forecast_scoring(validator: TranslationValidator) -> float:
 
 
 def _batches(segments: Sequence[Segment], cfg: DecodeConfig) -> list[list[Segment]]:
-    """Group segments of similar length, like the engine."""
+    """Group segments of similar length, as the engine does."""
     batches: list[list[Segment]] = []
     for segment in sorted(segments, key=lambda segment: len(segment.ids)):
         batch = batches[-1] if batches else []

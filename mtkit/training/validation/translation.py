@@ -27,7 +27,7 @@ _USELESS = 10  # BLEU points; below this, hardly any sentence is understandable
 
 
 def too_low(bleu: float) -> str | None:
-    """Return what to do about a BLEU that is too low for a usable model; None if it is not."""
+    """Return advice about a BLEU that is too low for a usable model; None for a higher one."""
     if bleu >= _USELESS:
         return None
     return (
@@ -48,12 +48,12 @@ class TranslationScores:
     suite: SuiteResult | None = None  # of train.suite
 
     def figures(self) -> dict[str, float]:
-        """Return the scores by name; of a suite the shares that passed, 0 to 1."""
+        """Return the scores by name; for a suite, the shares of passed cases, from 0 to 1."""
         scores = {"loss": self.loss, "perplexity": self.perplexity, "bleu": self.bleu, "chrf": self.chrf}
         return {**scores, **(self.suite.figures() if self.suite else {})}
 
     def finding(self) -> str | None:
-        """Return what to do about a BLEU that is too low for a usable model; None if it is not."""
+        """Return advice about a BLEU that is too low for a usable model; None for a higher one."""
         return too_low(self.bleu)
 
     def __str__(self) -> str:
@@ -62,7 +62,7 @@ class TranslationScores:
 
 
 class TranslationValidator:
-    """Scores a model on a dev set: the loss on all of it, translations of some of its sentences."""
+    """Scores a model on a dev set: the loss on all pairs, and translations of some sentences."""
 
     def __init__(
         self,
@@ -76,9 +76,9 @@ class TranslationValidator:
         tag: str | None = None,
         n_sentences: int | None = None,
     ) -> None:
-        """corpus: the dev pairs as token ids; pairs: the same as text; suite: behaviour checks to run besides.
+        """corpus: the dev pairs as token ids; pairs: the same pairs as text; suite: behaviour checks to run as well.
 
-        tag: of the dev sentences. n_sentences: translate only this many.
+        tag: the tag of the dev sentences. n_sentences: translate only this many.
         """
         self.cfg = cfg
         self.corpus = corpus
@@ -121,7 +121,7 @@ class TranslationValidator:
         return corpus_bleu(translations, self.references, self.settings)
 
     def _translator(self, engine: NativeEngine) -> Translator:
-        """Return the model alone: it makes no second attempts and has no terminology."""
+        """Return a translator with the plain model: without second attempts and terminology."""
         update = {"on_suspect": "off", "terminology": None, "tag": self.tag}
         return Translator(engine, *self.tokenizers, self.cfg.decode.model_copy(update=update))
 
@@ -132,16 +132,16 @@ class TranslationValidator:
 
     @property
     def n_pairs(self) -> int:
-        """How many pairs dev has."""
+        """The number of pairs in dev."""
         return self.corpus.n_pairs
 
     @property
     def n_sentences(self) -> int:
-        """How many dev sentences a validation translates."""
+        """The number of dev sentences that a validation translates."""
         return len(self.pairs)
 
     def describe(self) -> str:
-        """Return what a validation scores."""
+        """Describe the dev set that a validation scores."""
         dev = counted(self.corpus.n_pairs, "pair")
         return f"dev: {dev}, {self.n_sentences:,} translated at a validation (BLEU: {self.bleu_signature})"
 
@@ -151,7 +151,7 @@ class TranslationValidator:
         return [pair.tgt for pair in self.pairs]
 
     def samples(self, scores: DevScores) -> list[Sample]:
-        """Return a few of the translations, always of the same sentences."""
+        """Return translations of the same few sentences each time."""
         assert isinstance(scores, TranslationScores)
         rows = zip(self.pairs, scores.translations, strict=True)
         return evenly_spaced([Sample(pair.src, pair.tgt, text) for pair, text in rows], _N_SAMPLES)

@@ -1,4 +1,4 @@
-"""What a validation on the dev text is, whatever the task, and the ranking of a run's validated steps."""
+"""The protocol of a validation on the dev text, for both tasks, and the ranking of a run's validated steps."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Sample:
-    """A dev sentence, its reference and the model's translation; or a text, its label and the model's."""
+    """A dev sentence, its reference and the model's translation; or a text, its label and the model's label."""
 
     src: str
     reference: str
@@ -41,7 +41,7 @@ class DevScores(Protocol):
         """Return the scores by name; train.metric is one of them."""
 
     def finding(self) -> str | None:
-        """Return what the user should know about these scores; None: nothing."""
+        """Return advice about these scores; None if there is none."""
 
 
 class Validator(Protocol):
@@ -53,23 +53,23 @@ class Validator(Protocol):
 
     @property
     def n_pairs(self) -> int:
-        """How many pairs or examples dev has."""
+        """The number of pairs or examples in dev."""
 
     @property
     def n_sentences(self) -> int:
-        """How many dev sentences the scores come from; the loss always comes from all."""
+        """The number of dev sentences that the scores come from; the loss always covers all."""
 
     def run(self, model: Network) -> DevScores:
         """Score the model, and leave it in evaluation mode."""
 
     def samples(self, scores: DevScores) -> list[Sample]:
-        """Return a few examples of what the model made."""
+        """Return a few examples of the model's output."""
 
     def signed_scores(self, scores: DevScores) -> dict[str, list[MetricScore]]:
-        """Return the scores with signatures and intervals, by dev set; of each the first is the one to name."""
+        """Return the scores with signatures and intervals, by dev set; the first one of each is the main score."""
 
     def describe(self) -> str:
-        """Return what a validation scores."""
+        """Describe the dev text that a validation scores."""
 
 
 def dev_loss(model: Network, corpus: EncodedCorpus, plan: Sequence[Indices], precision: Precision) -> float:
@@ -81,7 +81,9 @@ def dev_loss(model: Network, corpus: EncodedCorpus, plan: Sequence[Indices], pre
 
 @torch.no_grad()  # not inference_mode: training also uses the position tables that the model may grow here
 def each_batch(corpus: EncodedCorpus, plan: Sequence[Indices], work: Callable[[Batch], _T]) -> list[_T]:
-    """Return work(batch) of each batch of dev. Raises TrainingError, with the longest pair's place, if memory ends."""
+    """Return work(batch) for each batch of dev. Raises TrainingError, with the place of the longest pair, if memory
+    runs out.
+    """
     results = []
     for batch in (make_batch(corpus, indices) for indices in plan):
         try:
@@ -114,9 +116,9 @@ def quality(one: Scored, cfg: TrainConfig) -> tuple[float, float]:
 
 
 def plainly_better(best: Scored, other: Scored, cfg: TrainConfig) -> bool:
-    """Whether the best of many validations beats another model in both the metric and the loss.
+    """Return whether the best of many validations beats another model in both the metric and the loss.
 
-    The metric alone would favour it: the best BLEU of many is partly luck, above all on few dev sentences.
+    The metric alone would favour the best one: the best BLEU of many is partly luck, above all on few dev sentences.
     """
     return quality(best, cfg) > quality(other, cfg) and not best.loss >= other.loss
 

@@ -52,5 +52,5 @@ def test_text_the_wrong_way_round_is_refused_whatever_its_name(config_of, tmp_pa
     if which == "none":
         prepare(cfg, tmp_path / "run", Checkpoints(tmp_path / "checkpoints"))
     else:
-        with pytest.raises(DataError, match=rf"{which}: .*the other way round"):
+        with pytest.raises(DataError, match=rf"{which}: .*its sides are swapped"):
             prepare(cfg, tmp_path / "run", Checkpoints(tmp_path / "checkpoints"))
