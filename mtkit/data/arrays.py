@@ -15,7 +15,7 @@ _DAMAGE = (OSError, EOFError, KeyError, ValueError, RuntimeError, MemoryError, z
 def read_arrays(path: Path, most_growth: float | None = None) -> dict[str, NDArray[Any]]:
     """Return the arrays by name.
 
-    most_growth: how many times as large as the file its arrays may be; None: any.
+    most_growth: upper limit of the size of the arrays, as a multiple of the size of the file; None: no limit.
     Raises ValueError, with the reason, if the file does not hold plain arrays.
     """
     try:

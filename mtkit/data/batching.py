@@ -83,7 +83,7 @@ def _order_by_length(src_lengths: Lengths, tgt_lengths: Lengths, rng: np.random.
 
 
 def _batch_starts(sizes: Indices, batch_tokens: int) -> list[int]:
-    """Fill one batch after the other; return where each begins. sizes: tokens of the longer side, ascending."""
+    """Fill one batch after another; return where each begins. sizes: tokens of the longer side, ascending."""
     starts = [0]
     while True:
         start = starts[-1]
@@ -110,7 +110,7 @@ def make_batch(corpus: EncodedPairs, indices: Indices) -> Batch:
 
 
 def padding_share(src_lengths: Lengths, tgt_lengths: Lengths, plan: Sequence[Indices]) -> float:
-    """Return the share of padding among all positions of the plan's batches, both sides together."""
+    """Return the share of padding among all positions of the plan's batches, on both sides together."""
     cells = tokens = 0
     for indices in plan:
         for lengths in (src_lengths[indices], tgt_lengths[indices]):

@@ -1,4 +1,4 @@
-"""Read the sentence pairs of the corpora that a config names, one at a time; count and identify them."""
+"""Read, count and identify the sentence pairs of the corpora in a config, one pair at a time."""
 
 import hashlib
 import os
@@ -53,16 +53,16 @@ def require_files(
 
 
 def evenly_spaced(items: Sequence[_T], n: int) -> list[_T]:
-    """Return n of the items at equal distances, from the first on; all if there are fewer."""
+    """Return n evenly spaced items, starting with the first; all items if there are fewer."""
     n = min(n, len(items))
     return [items[i * len(items) // n] for i in range(n)]
 
 
 def read_pairs(corpora: Sequence[CorpusFiles]) -> Iterator[Pair]:
-    """Yield every pair of every corpus, in order; log once what a file's reader leaves out.
+    """Yield every pair of every corpus, in order; log once what the reader of a file leaves out.
 
-    Raises DataError if two files have unequal line counts (at the end of the shorter), or a line, row or unit of a
-    file cannot be read.
+    Raises DataError if two files have unequal line counts (at the end of the shorter), or a line, row or unit of a file
+    cannot be read.
     """
     for corpus in corpora:
         tally = Tally()
@@ -71,7 +71,7 @@ def read_pairs(corpora: Sequence[CorpusFiles]) -> Iterator[Pair]:
 
 
 def log_remark(corpus: CorpusFiles, remark: str) -> None:
-    """Log once what is worth knowing about a corpus, and warn if it is empty."""
+    """Log remarks about a corpus once, and warn if it is empty."""
     name = corpus_name(corpus)
     if remark and (name, remark) not in _reported:
         _reported.add((name, remark))
@@ -79,9 +79,9 @@ def log_remark(corpus: CorpusFiles, remark: str) -> None:
 
 
 def read_corpus(corpus: CorpusFiles, tally: Tally, encodings: Sequence[str] = ()) -> Iterator[Pair]:
-    """Yield the pairs of one corpus, and count in the tally what its reader finds and leaves out.
+    """Yield the pairs of one corpus, and add the pairs that its reader finds and leaves out to the tally.
 
-    encodings: of the text, if it is not UTF-8; of several, the first that fits each line.
+    encodings: the encodings of text that is not in UTF-8; if there are several, the first that fits each line.
     """
     if corpus.file:
         yield from read_one_file(corpus.file, corpus.langs, tally, encodings)
@@ -127,7 +127,7 @@ def corpus_name(corpus: CorpusFiles) -> str:
 def text_checksums(corpora: Sequence[CorpusFiles]) -> list[dict[str, str]]:
     """Return the sha256 of each corpus' text by role (src, tgt, tsv, file), whatever its path and compression.
 
-    A file's is followed by the languages that are read from it.
+    The checksum of a file is followed by the languages to read from it.
     """
     files = [{role: getattr(corpus, role) for role in ("src", "tgt", "tsv", "file")} for corpus in corpora]
     with ThreadPoolExecutor(usable_cores()) as pool:  # hashing and unpacking release the GIL

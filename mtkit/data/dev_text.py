@@ -15,14 +15,14 @@ Split = Literal["test", "dev"]
 
 
 def corpus_of_split(data: DataConfig, split: Split, dev_set: str | None, *, config: Path, remedy: str) -> CorpusFiles:
-    """Return the files of a config's test set, or of its dev set; dev_set: the name of that, if there are several.
+    """Return the files of a config's test set or dev set. dev_set: the name of the dev set, if there are several.
 
     config, remedy: for the error. Raises UsageError for an unknown name, or none of several; DataError if there are no
     such files.
     """
     if split == "test":
         if data.test is None:
-            raise DataError(f"{config}: no test set (data.test); {remedy}, or --split dev")
+            raise DataError(f"{config}: no test set (data.test); {remedy}, or use --split dev")
         corpus: CorpusFiles = data.test
     else:
         by_name = {one.name: one for one in data.dev}
@@ -73,13 +73,13 @@ def pairs_with_text(corpus: CorpusFiles) -> list[Pair]:
 
 
 def listed(sizes: Sequence[tuple[str, int]], what: str) -> str:
-    """Return how much of each set there is, such as "20 sentences of dev (news), 3 of dev (web)"."""
+    """Return the size of each set, such as "20 sentences of dev (news), 3 of dev (web)"."""
     (name, n), *others = sizes
     return ", ".join([f"{counted(n, what)} of {name}", *(f"{n:,} of {name}" for name, n in others)])
 
 
 def shared(n_sentences: int, sizes: Sequence[int]) -> list[int]:
-    """Divide a number of sentences among sets evenly, where they are large enough; each gets one at least."""
+    """Divide a number of sentences evenly among sets that are large enough; each gets at least one."""
     shares, left = [0] * len(sizes), n_sentences
     smallest_first = sorted(range(len(sizes)), key=lambda index: sizes[index])
     for n_before, index in enumerate(smallest_first):

@@ -1,4 +1,4 @@
-"""Sentence pairs as token ids: some in memory, or a corpus in memory-mapped files that `encoding` made."""
+"""Sentence pairs as token ids, in memory or in memory-mapped files from `encoding`."""
 
 import json
 import mmap
@@ -23,7 +23,7 @@ Lengths = npt.NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Words:
-    """What messages call the rows of a text."""
+    """The words for rows of a text in messages."""
 
     one: str  # a row
     blank: str  # ... that is left out because it is blank
@@ -35,7 +35,7 @@ PAIRS = Words("pair", "with a blank side", "target token")
 
 @dataclass(frozen=True)
 class EncodeCounts:
-    """How many pairs were read, kept, and left out; a pair counts under the first reason that applies."""
+    """The numbers of pairs read, kept and left out; a pair counts under the first reason that applies."""
 
     n_read: int = 0
     n_blank: int = 0  # a side is empty, at least after normalisation
@@ -45,13 +45,13 @@ class EncodeCounts:
     n_placeholders: int = 0  # of those kept: a side has a placeholder that the other one lacks
 
     def described(self, words: Words) -> str:
-        """Return how many were kept and left out; words: for what was counted."""
+        """Return the numbers of rows kept and left out. words: for the rows."""
         dropped = {words.blank: self.n_blank, "too long": self.n_too_long, "of different length": self.n_ratio}
         reasons = ", ".join(f"{n:,} {reason}" for reason, n in dropped.items() if n)
         return f"{self.n_kept:,} of {counted(self.n_read, words.one)} kept" + (
             (f" (left out: {reasons})" if reasons else "")
             + (
-                f"; {self.n_placeholders:,} have a placeholder on one side only, which stays text"
+                f"; {self.n_placeholders:,} have a placeholder on one side only, which mtkit treats as text"
                 if self.n_placeholders
                 else ""
             )
@@ -86,9 +86,9 @@ class EncodedSide:
         return rows
 
     def targets(self, indices: npt.NDArray[np.integer[Any]]) -> tuple[Int64s, Int64s]:
-        """Return what the network reads of these sentences as targets, (B, T), and what it predicts at each place.
+        """Return what the network reads of these sentences as targets, (B, T), and what it predicts at each position.
 
-        For text that is BOS and the ids, and the ids and EOS.
+        For text, these are BOS and the ids, and the ids and EOS.
         """
         rows = self.padded(indices, n_before=1)
         tgt_in = rows[:, :-1].copy()
@@ -107,10 +107,10 @@ class EncodedSide:
 
 @dataclass(frozen=True)
 class Labels(EncodedSide):
-    """A label for each example: one id, from 1, which a classifier predicts without reading any target."""
+    """A label for each example: one id, from 1, which a classifier predicts without reading a target."""
 
     def targets(self, indices: npt.NDArray[np.integer[Any]]) -> tuple[Int64s, Int64s]:
-        """Return BOS, and the label."""
+        """Return BOS and the label."""
         tgt_out = self.take(indices).ids.astype(np.int64)[:, None]
         return np.full_like(tgt_out, BOS_ID), tgt_out
 
@@ -136,7 +136,8 @@ class PairsInMemory:
 class EncodedCorpus:
     """Sentence pairs as token ids, in the order of the text; made by `encode_corpus`.
 
-    The arrays are memory-mapped files: parts are read on access, and count as memory of the process until `release`.
+    The arrays are memory-mapped files: the system reads parts on access, and counts them as memory of the process until
+    `release`.
     """
 
     tgt_kind: type[EncodedSide] = EncodedSide
@@ -205,7 +206,7 @@ class EncodedCorpus:
 
 
 def starts_of(lengths: Lengths) -> Int64s:
-    """Return where sentences of these lengths (N,), end to end, begin, and where the last ends: (N + 1,)."""
+    """Return the starts of sentences with these lengths (N,), end to end, and the end of the last: (N + 1,)."""
     starts = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=starts[1:])
     return starts

@@ -45,12 +45,12 @@ class Encoding(Protocol):
         """Yield the examples of one corpus, filtered, some at a time."""
 
     def open(self, folder: Path, files: Sequence[str], fingerprint: str) -> EncodedCorpus:
-        """Open what was encoded."""
+        """Open the encoded examples."""
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some encoded examples."""
+    """A chunk of encoded examples."""
 
     lines: list[int]  # of all that were read
     kept: list[int]  # indices among them
@@ -137,10 +137,10 @@ def encode_corpus(
 def encode(
     corpora: Sequence[CorpusFiles], encoding: Encoding, cache: Path, *, is_verified: bool = False
 ) -> EncodedCorpus:
-    """Encode the text of the corpora, or open it from `cache` if the same text was encoded the same way before.
+    """Encode the text of the corpora, or open it from `cache` if it holds the same text in the same encoding.
 
-    Examples with a blank text are left out. is_verified: another process has just compared the cache with its
-    checksums. Raises DataError if the text cannot be read or changes meanwhile, or if no example remains.
+    Leaves out examples with a blank text. is_verified: another process has just compared the cache with its checksums.
+    Raises DataError if the text cannot be read or changes meanwhile, or if no example remains.
     """
     checksums = text_checksums(corpora)
     recipe = {"format": _FORMAT_VERSION, "text": checksums, **encoding.recipe(corpora)}
@@ -172,10 +172,10 @@ def _write_manifest(folder: Path) -> None:
 
 
 def _verify(folder: Path) -> None:
-    """Raise ValueError if a file of the cache is not the one that was written."""
+    """Raise ValueError if a file of the cache has changed since mtkit wrote it."""
     recorded = dict(json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))["sha256"])
     if differing := sorted(dict(recorded.items() ^ _checksums(folder).items())):
-        raise ValueError(f"{', '.join(differing)}: not the checksum in {_MANIFEST}")
+        raise ValueError(f"{', '.join(differing)}: the checksum differs from the one in {_MANIFEST}")
 
 
 def _checksums(folder: Path) -> dict[str, str]:
@@ -235,7 +235,7 @@ def _encode(corpora: Sequence[CorpusFiles], encoding: Encoding, folder: Path) ->
     counts["n_read"] = sum(counts.values()) - counts["n_placeholders"]  # which are among those kept
     if not counts["n_kept"]:
         described = EncodeCounts(**counts).described(encoding.words)
-        raise DataError(f"{names}: every {encoding.words.one} was left out; {described}")
+        raise DataError(f"{names}: mtkit left out every {encoding.words.one}; {described}")
     meta = {
         "counts": counts,
         "kept_per_corpus": kept_per_corpus,

@@ -1,4 +1,4 @@
-"""Read labelled text: TSV files with text, label, or source, target, label, on each line."""
+"""Read labelled text: TSV files with text, label or source, target, label on each line."""
 
 import difflib
 from collections import Counter
@@ -17,7 +17,7 @@ _N_LISTED = 10
 
 
 class Example(NamedTuple):
-    """A text, or a pair of texts, its label, and their place."""
+    """A text or a pair of texts, with its label and its place."""
 
     texts: tuple[str, ...]
     label: str
@@ -32,21 +32,21 @@ class Example(NamedTuple):
 
 @dataclass(frozen=True)
 class Labelling:
-    """What labels the rows of some files have, and how many texts."""
+    """The labels of the rows of some files, and the number of texts in each row."""
 
     labels: tuple[str, ...]
     n_texts: int  # 1, or 2: source and target
 
     @property
     def row(self) -> str:
-        """What a row is, for messages."""
+        """The word for a row in messages."""
         return "text, tab, label" if self.n_texts == 1 else "source, tab, target, tab, label"
 
 
 def read_examples(corpora: Sequence[CorpusFiles], n_texts: int | None = None) -> Iterator[Example]:
     """Yield every row of every file, in order.
 
-    n_texts: texts in each row; default: as the first row has. Raises DataError for a row with other columns, or without
+    n_texts: texts in each row; default: as in the first row. Raises DataError for a row with other columns, or without
     a label.
     """
     is_given = n_texts is not None
@@ -70,12 +70,12 @@ def _wrong_columns(example: Example, line: str, n_texts: int | None, *, is_given
     if n_texts is None:
         return f"{example.place} {has}; write text, tab, label, or source, tab, target, tab, label"
     reader = f"a classifier of {'single texts' if n_texts == 1 else 'pairs'} (data.pairs)"
-    why = f"which {reader} reads" if is_given else "as the rows before it have"
+    why = f"which {reader} reads" if is_given else "like the rows before it"
     return f"{example.place} {has}, not {n_texts + 1} ({Labelling((), n_texts).row}), {why}; correct it"
 
 
 def find_labelling(corpora: Sequence[CorpusFiles], pairs: bool | None = None) -> Labelling:
-    """Read the labels, sorted, and how many texts a row has; pairs: whether there must be two.
+    """Read the sorted labels and the number of texts in a row. pairs: whether each row must have two texts.
 
     Raises DataError if the text cannot be read, or if the last column does not hold labels (one value, or very many).
     """
@@ -86,7 +86,8 @@ def find_labelling(corpora: Sequence[CorpusFiles], pairs: bool | None = None) ->
         if len(counts) > MOST_LABELS:
             raise DataError(
                 f"{example.place}: the {MOST_LABELS + 1:,}th different label, {_shown(example.label)}; a classifier "
-                f"chooses among at most {MOST_LABELS:,}. The label is the last column: are the columns swapped?"
+                f"can have at most {MOST_LABELS:,} labels. The label must be the last column: check the order of the "
+                "columns"
             )
         n_texts = len(example.texts)
     files = ", ".join(str(corpus.tsv) for corpus in corpora)
@@ -95,20 +96,20 @@ def find_labelling(corpora: Sequence[CorpusFiles], pairs: bool | None = None) ->
     if len(counts) == 1:
         [label] = counts
         raise DataError(
-            f"{files}: every line has the label {_shown(label)}; a classifier learns from at least two labels. The "
-            "label is the last column"
+            f"{files}: every line has the label {_shown(label)}; a classifier needs at least two labels. The label "
+            "must be the last column"
         )
     if rare := sorted(label for label, n in counts.items() if n == 1):
         listed = ", ".join(map(_shown, rare[:_N_LISTED])) + (", ..." if len(rare) > _N_LISTED else "")
         log.warning(
-            f"{files}: {len(rare)} of {len(counts)} labels have a single line, too few to learn from ({listed}); is "
-            "one of them the heading of the column?"
+            f"{files}: {len(rare)} of {len(counts)} labels have a single line, which is too few to learn from "
+            f"({listed}); check whether one of them is the heading of the column"
         )
     return Labelling(tuple(sorted(counts)), n_texts)
 
 
 def with_found_labels(data: DataConfig) -> DataConfig:
-    """Return a classifier's data section with the labels, and with pairs, of its training text; those it has stay.
+    """Return a classifier's data section, with missing labels and pairs filled in from its training text.
 
     Raises DataError if there is no such text, or if the last column does not hold labels.
     """

@@ -38,7 +38,7 @@ class Position:
     cut: float = 0.0  # parts of passes left out because a stage ended in them
 
     def in_stage(self, stage: int) -> "Position":
-        """Return where the run goes on if it is in this stage now: where it is, or in another at a new epoch."""
+        """Return the next position of a run in this stage, at a new epoch if the stage is new."""
         if stage == self.stage:
             return self
         if not self.window and not self.update:
@@ -55,7 +55,7 @@ class Update(NamedTuple):
 
 @dataclass(frozen=True)
 class EpochSize:
-    """The size of an epoch: exact if it is a single window without subword sampling, else an estimate."""
+    """The size of an epoch: exact for a single window without subword sampling, otherwise an estimate."""
 
     n_batches: int
     n_updates: int
@@ -109,7 +109,7 @@ class BatchStream:
     ) -> None:
         """accumulate: batches of an update, over all processes; the last update of a window may have fewer.
 
-        mixtures: what an epoch draws in each stage of the run, by default each pair once. part (r, n): return only
+        mixtures: the mixture of an epoch in each stage of the run, by default each pair once. part (r, n): return only
         batches r, r + n, ... of each update; a short update may have none.
         """
         self._corpus = corpus
@@ -139,7 +139,7 @@ class BatchStream:
         return update
 
     def close(self) -> None:
-        """End the threads; `next_after` starts them again."""
+        """Stop the threads; `next_after` starts them again."""
         self._stopping.set()
         if self._prefetcher is not None:
             self._prefetcher.close()
@@ -158,7 +158,7 @@ class BatchStream:
         return max(stage for stage, mixture in enumerate(self._mixtures) if mixture.begin <= fraction)
 
     def epoch_size(self, stage: int = 0) -> EpochSize:
-        """Return the size of a first epoch in this stage; of n windows, estimate it from every n-th pair.
+        """Return the size of a first epoch in this stage; if it has n windows, estimate it from every n-th pair.
 
         With subword sampling, estimate the change in length from a few pairs.
         """

@@ -19,16 +19,16 @@ EXAMPLES = Words("example", "with a blank text", "example")
 
 
 def joined(texts: Sequence[Sequence[int]]) -> list[int]:
-    """Return the ids that a classifier reads, but for the last <end>: <start> text, or <start> source <end> target.
+    """Return the ids that a classifier reads, without the last <end>: <start> text, or <start> source <end> target.
 
-    <end> is also what divides a pair: no text contains it, and every tokenizer has it, that of a translator as well.
+    <end> also divides a pair, because no text contains it and every tokenizer has it, including a translator's.
     """
     first, *others = texts
     return [BOS_ID, *first, *(token for text in others for token in (EOS_ID, *text))]
 
 
 def longest_text(cfg: Config) -> int | None:
-    """Return how many tokens each text of an example may have for the positions to suffice; None: any number."""
+    """Return how many tokens fit into the positions for each text of an example; None: any number."""
     if cfg.model.positions != "learned":
         return None
     return (cfg.model.max_positions - 1) // (2 if cfg.data.pairs else 1) - 1  # <start>, and after each text <end>
@@ -48,7 +48,7 @@ class LabelledCorpus(EncodedCorpus):
 
 
 class LabelEncoding:
-    """Labelled text, by one tokenizer. Satisfies `Encoding`."""
+    """An encoding of labelled text with one tokenizer. Satisfies `Encoding`."""
 
     words = EXAMPLES
 

@@ -1,4 +1,4 @@
-"""How the epochs of a run draw pairs from its corpora: sizes, weights, a temperature and scores in, pairs out."""
+"""Draw the pairs of an epoch from the corpora of a run, by their sizes, weights and scores and a temperature."""
 
 import hashlib
 import json
@@ -27,7 +27,7 @@ _TURNS, _ORDER = 1, 2
 
 @dataclass(frozen=True)
 class Mixture:
-    """What an epoch draws from the corpora in one stage of a run; the lists have an entry for each corpus."""
+    """The pairs that an epoch draws from the corpora in one stage; the lists have an entry for each corpus."""
 
     begin: float  # share of the run from which it applies
     end: float
@@ -37,7 +37,7 @@ class Mixture:
 
     @property
     def n_pairs(self) -> float:
-        """The pairs of an epoch, repetitions included."""
+        """The number of pairs in an epoch, including repetitions."""
         return sum(size * passes for size, passes in zip(self.sizes, self.passes, strict=True))
 
 
@@ -85,7 +85,7 @@ def mixtures_of(data: DataConfig, corpus: EncodedCorpus) -> list[Mixture]:
 
 
 def _scores_of(files: TrainCorpus, corpus: EncodedCorpus, i: int) -> Scores | None:
-    """Return the score of each pair of corpus i that was encoded; None if it has no lowest score."""
+    """Return the score of each encoded pair of corpus i; None if the corpus has no min_score."""
     if files.scores is None or files.min_score is None:
         return None
     scores = _read_scores(files, files.scores, i)
@@ -97,8 +97,8 @@ def _read_scores(files: TrainCorpus, path: Path, i: int) -> Scores:
     scores = np.fromiter(read_scores(path), np.float64)
     if len(scores) != (n_lines := count_pairs([files])):
         raise DataError(
-            f"{path}: {len(scores):,} lines for {n_lines:,} pairs of {corpus_name(files)}; "
-            f"data.train.{i}.scores must have a line for each"
+            f"{path}: {len(scores):,} lines for {n_lines:,} pairs of {corpus_name(files)}; data.train.{i}.scores "
+            "must have one line for each pair"
         )
     return scores
 
@@ -113,7 +113,7 @@ def _nothing_left(files: TrainCorpus, key: str, scores: Scores, lowest: float, s
 
 @dataclass(frozen=True)
 class Draw:
-    """What an epoch draws from one corpus in one stage."""
+    """The pairs that an epoch draws from one corpus in one stage."""
 
     n_pairs: int  # that take part
     passes: float  # over them
@@ -121,7 +121,7 @@ class Draw:
 
 
 def draws_of(mixture: Mixture, corpus: EncodedCorpus) -> list[Draw]:
-    """Return what an epoch of the mixture draws from each corpus."""
+    """Return how much an epoch of the mixture draws from each corpus."""
     lengths = np.maximum(corpus.src_lengths, corpus.tgt_lengths) + 1
     parts = np.split(lengths, np.cumsum(corpus.sizes)[:-1])
     corpus.release()
@@ -137,7 +137,7 @@ def _mean(lengths: Lengths) -> float:
 
 @dataclass(frozen=True)
 class CorpusUse:
-    """How much of a run one corpus takes."""
+    """The share of one corpus in a run."""
 
     name: str
     n_pairs: int  # that take part in any stage
@@ -145,7 +145,7 @@ class CorpusUse:
     passes: float  # over these pairs; with scores the mean: pairs with a high score may come more often
 
     def described(self, one: str) -> str:
-        """Return the use in words; one: what a row of the corpus is called."""
+        """Describe the use in words. one: the word for a row of the corpus."""
         if not self.passes:
             return f"{self.name}: not used"
         rows, times = counted(self.n_pairs, one), f"{self.passes:.1f} passes"
@@ -153,7 +153,7 @@ class CorpusUse:
 
 
 def uses(names: Sequence[str], stages: Sequence[Sequence[Draw]], epochs: Sequence[float]) -> list[CorpusUse]:
-    """Return what a run with so many epochs of each stage draws from each corpus. names: of the corpora."""
+    """Return how much a run with this many epochs of each stage draws from each corpus. names: of the corpora."""
     drawn = []  # of each corpus: pairs that take part, pairs used, tokens used
     for of_corpus in zip(*stages, strict=True):
         used = [n_epochs * draw.passes * draw.n_pairs for draw, n_epochs in zip(of_corpus, epochs, strict=True)]
@@ -181,7 +181,7 @@ def require_scores(data: DataConfig) -> None:
 
 
 def scores_fingerprint(data: DataConfig) -> str:
-    """Return a checksum of the scores that choose the pairs; "" without any."""
+    """Return a checksum of the scores that select the pairs; "" without scores."""
     files = [files.scores if files.min_score is not None else None for files in data.train]
     if not any(files):
         return ""
@@ -190,11 +190,11 @@ def scores_fingerprint(data: DataConfig) -> str:
 
 
 def epoch_pairs(mixture: Mixture, *, seed: int, epoch: int) -> PairIndices:
-    """Return the indices of an epoch's pairs, ascending; a pair that comes several times is repeated.
+    """Return the indices of an epoch's pairs, ascending; a pair that occurs several times is repeated.
 
-    Each pair of a corpus that takes part comes floor(passes) times; the fraction is the share of the pairs that comes
-    once more. They take turns: after any number of epochs of a mixture, the counts of two pairs of a corpus that take
-    part differ by at most 1.
+    Each selected pair of a corpus occurs floor(passes) times; the fraction is the share of the pairs that occur once
+    more. They take turns: after any number of epochs of a mixture, the counts of two selected pairs of a corpus differ
+    by at most 1.
     """
     parts, first = [], 0
     for corpus, (size, passes, eligible) in enumerate(

@@ -1,4 +1,4 @@
-"""Find the pairs of dev and test that the training text has, too: the same, with the same source, or nearly so."""
+"""Find the pairs of dev and test that are also in the training text: equal, with the same source, or similar."""
 
 import json
 import logging
@@ -25,7 +25,7 @@ _MOST_COMPARED = 1_000_000  # training pairs whose n-grams are compared; of the 
 
 @dataclass(frozen=True)
 class OverlapWords:
-    """What messages call the texts of a task."""
+    """The words for the texts of a task in messages."""
 
     pairs: str
     sources: str
@@ -42,14 +42,14 @@ OF_LABELLED_TEXTS = OverlapWords("texts", "texts", "label", "classification", "o
 
 @dataclass(frozen=True)
 class Overlap:
-    """How many pairs of a text have a like in the training text; each counts for the closest one only."""
+    """The numbers of pairs of a text with a match in the training text; each pair counts for its closest match only."""
 
     n_pairs: int
     counts: dict[Likeness, int]  # same pair; same source with another translation; nearly the same source
     examples: dict[Likeness, tuple[str, str]]  # where the first one is, here and in the training text
 
     def report(self, key: str, words: OverlapWords = OF_TRANSLATIONS) -> None:
-        """Log what was found, with an example of each kind. key: of the text in the config, such as data.dev."""
+        """Log the overlap, with an example of each kind. key: the text's key in the config, such as data.dev."""
         n = {kind: f"{count:,} of the {self.n_pairs:,}" for kind, count in self.counts.items()}
         share = {kind: count / max(1, self.n_pairs) for kind, count in self.counts.items()}
         places = {kind: " as ".join(both) for kind, both in self.examples.items()}
@@ -67,18 +67,20 @@ class Overlap:
             )
         if "near" in places:
             log.info(
-                f"{n['near']} {words.sources} of {key} ({share['near']:.1%}) are nearly those of data.train, "
-                f"{places['near']}: equal but for case, punctuation or numbers, or in most of their letters"
+                f"{n['near']} {words.sources} of {key} ({share['near']:.1%}) are similar to those of data.train, "
+                f"{places['near']}: equal except for case, punctuation or numbers, or in most of their letters"
             )
 
 
 def overlap_file(run_dir: Path) -> Path:
-    """Return where a run keeps what `overlaps_of` found for its dev and test."""
+    """Return the file in which a run stores the result of `overlaps_of` for its dev and test."""
     return run_dir / "cache" / "overlap.json"
 
 
 def overlaps_of(corpora: Mapping[str, CorpusFiles], train: Sequence[CorpusFiles], kept: Path) -> dict[str, Overlap]:
-    """Return the overlap of each corpus, by name, with the training corpora; kept: a file for the next start."""
+    """Return the overlap of each corpus, by name, with the training corpora. kept: a file that stores it for the next
+    start.
+    """
     text = {"version": _VERSION, "names": list(corpora), "text": text_checksums([*corpora.values(), *train])}
     if (known := _read(kept, text)) is not None:
         return known
@@ -90,7 +92,7 @@ def overlaps_of(corpora: Mapping[str, CorpusFiles], train: Sequence[CorpusFiles]
 
 
 def known_overlap(run_dir: Path, files: CorpusFiles) -> Overlap | None:
-    """Return the overlap of these texts with the run's training text, if the run has found it; None: unknown."""
+    """Return the overlap of these texts with the run's training text, if the run has computed it; None: unknown."""
     try:
         record = parse_json(overlap_file(run_dir).read_bytes())
         names, texts = list(record["of"]["names"]), list(record["of"]["text"])
@@ -102,7 +104,7 @@ def known_overlap(run_dir: Path, files: CorpusFiles) -> Overlap | None:
 
 
 def _read(kept: Path, text: dict[str, Any]) -> dict[str, Overlap] | None:
-    """Return the overlaps kept for this text; None if there are none, or if the file is damaged."""
+    """Return the stored overlaps of this text; None if there are none, or if the file is damaged."""
     try:
         record = json.loads(kept.read_text(encoding="utf-8"))
         if record["of"] != text:
@@ -119,7 +121,7 @@ def _read(kept: Path, text: dict[str, Any]) -> dict[str, Overlap] | None:
 
 
 def find_overlaps(texts: Mapping[str, Sequence[Pair]], train: Iterable[Pair]) -> dict[str, Overlap]:
-    """Return the overlap of each text, such as dev and test, with the training text, which is read once.
+    """Return the overlap of each text, such as dev and test, with the training text; reads that only once.
 
     Two sources are nearly the same if they are equal but for case, punctuation and numbers, or if they share 70 % of
     their n-grams, which are compared with those of the first million training pairs. Memory holds the texts and the

@@ -1,4 +1,4 @@
-"""Make the items of a generator in a thread, ahead of their use."""
+"""Compute the items of a generator in a thread, ahead of their use."""
 
 from collections import deque
 from collections.abc import Generator
@@ -9,9 +9,9 @@ _T = TypeVar("_T")
 
 
 class Prefetcher(Generic[_T]):
-    """An iterator over a generator's items that makes `depth` items ahead in a thread.
+    """An iterator over a generator's items that computes `depth` items ahead in a thread.
 
-    An exception of the generator is raised at the turn of its item. `close` ends the thread and the
+    If the generator raises an exception, the iterator raises it in place of the item. `close` ends the thread and the
     generator, after the item in progress.
     """
 

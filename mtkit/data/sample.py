@@ -1,4 +1,6 @@
-"""The built-in English-French corpus, so that `mtkit demo` needs no download; scripts/make_sample.py makes its file."""
+"""The built-in English-French corpus, with which `mtkit demo` needs no download; scripts/make_sample.py creates its
+file.
+"""
 
 import gzip
 import hashlib
@@ -26,7 +28,7 @@ DEMO_PAIRS = (  # what the demo translates at the end: in no part of the corpus,
 def read_sample(file: Path = SAMPLE_FILE) -> dict[str, list[tuple[str, str]]]:
     """Return the English-French pairs of train, dev and test.
 
-    Raises DataError if the file is not the one that was released.
+    Raises DataError if the file differs from the released one.
     """
     content = file.read_bytes()
     if (checksum := hashlib.sha256(content).hexdigest()) != SAMPLE_SHA256:

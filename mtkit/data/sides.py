@@ -1,4 +1,4 @@
-"""Tell which side of a model's training text a text resembles: the source, the target or neither.
+"""Detect which side of a model's training text a text resembles: the source, the target or neither.
 
 Each word is split into pieces by both tokenizers, and leans to the side on which its pieces are more frequent. So the
 test knows the languages of this model and no others, and it works for any languages, as long as the two differ.
@@ -44,7 +44,7 @@ class Side:
     log_probs: LogProbs  # (V,)
 
     def nats(self, word: str) -> float:
-        """Return how hard a word, or words with spaces between them, are to predict."""
+        """Return how hard a word, or several words with spaces between them, are to predict."""
         return -float(self.log_probs[self.tokenizer.encode(word)].sum())
 
     def foreignness(self, words: Sequence[str]) -> float:
@@ -54,7 +54,7 @@ class Side:
 
     @cached_property
     def usual(self) -> float:
-        """The nats a character of text with these frequencies."""
+        """The nats per character of text with these frequencies."""
         pieces = self.tokenizer.pieces(range(self.tokenizer.vocab_size))
         is_byte = set(self.tokenizer.byte_ids())
         lengths = np.array([0.3 if i in is_byte else len(piece) for i, piece in enumerate(pieces)])
@@ -72,7 +72,7 @@ class Sides:
 
     @classmethod
     def from_tokenizers(cls, src: Tokenizer, tgt: Tokenizer) -> Self | None:
-        """Take the frequencies from two unigram tokenizers; None if they are of another kind, or one for both sides."""
+        """Take the frequencies from two unigram tokenizers; None for other tokenizers, or a shared one."""
         log_probs = src.piece_log_probs(), tgt.piece_log_probs()
         if src.fingerprint == tgt.fingerprint or log_probs[0] is None or log_probs[1] is None:
             return None
@@ -84,7 +84,7 @@ class Sides:
         return cls(Side(src.tagged(None), _log_probs(src_counts)), Side(tgt, _log_probs(tgt_counts)))
 
     def own_text(self, line: str) -> str:
-        """Return the line without its placeholders, which are of no language."""
+        """Return the line without its placeholders, which belong to no language."""
         placeholders = self.src.tokenizer.placeholders
         return placeholders.without(line) if placeholders else line
 
@@ -100,12 +100,12 @@ class Sides:
 
     @property
     def usual(self) -> float:
-        """The nats a character of the source side."""
+        """The nats per character of the source side."""
         return self.src.usual
 
 
 class Resemblance:
-    """Collects the words of a text, and says which side they resemble."""
+    """Collects the words of a text, and decides which side they resemble."""
 
     def __init__(self, sides: Sides) -> None:
         self._sides = sides
@@ -114,7 +114,7 @@ class Resemblance:
 
     @property
     def is_enough(self) -> bool:
-        """Whether more text would not change the verdict."""
+        """Return whether more text would leave the verdict unchanged."""
         return self.n_words >= _ENOUGH_WORDS
 
     def add(self, lines: Iterable[str]) -> Self:
@@ -136,7 +136,8 @@ class Resemblance:
     def verdict(self, margin: int, fewest: int = _FOREIGN_WORDS) -> Verdict:
         """Return which side the text resembles.
 
-        margin: words beyond the odds that a side takes. fewest: words that it takes to tell that it is neither.
+        margin: number of words in excess of chance that decide for a side. fewest: number of words needed to decide for
+        neither.
         """
         if self.n_tgt >= _ODDS * self.n_src + margin:
             return "tgt"
@@ -163,7 +164,7 @@ def load_counts(path: Path, src: Tokenizer, tgt: Tokenizer) -> tuple[Counts, Cou
         arrays = read_arrays(path)
         counts = arrays["src"], arrays["tgt"]
     except (ValueError, KeyError) as error:
-        raise DataError(f"{path}: cannot be read ({error}); copy the bundle again") from None
+        raise DataError(f"{path}: cannot read the file ({error}); copy the bundle again") from None
     for side, tokenizer in zip(counts, (src, tgt), strict=True):
         if side.shape != (tokenizer.vocab_size,) or side.dtype != np.int64 or side.min() < 0:
             raise DataError(f"{path}: not the counts of the {tokenizer.vocab_size:,} pieces of {tokenizer.path}")

@@ -96,7 +96,7 @@ class _SideSampler:
         self._max_tokens = max_tokens
 
     def sample(self, side: EncodedSide, keys: Keys) -> EncodedSide:
-        """Segment the sentences of a side. keys (N,): one a sentence, for its random numbers."""
+        """Segment the sentences of a side. keys (N,): one per sentence, for its random numbers."""
         if not len(side.ids):
             return side
         starts = np.flatnonzero(self._joints.stretch_starts(side))

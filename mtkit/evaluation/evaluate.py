@@ -91,7 +91,7 @@ def evaluate(
     src_lang, tgt_lang: such as "en"; default: from a model's config or the files' names.
     baseline: the system to compare the others with; default: the first.
     tokenize, lowercase: how BLEU splits text into words, and whether BLEU and chrF ignore case.
-    scores: files of scores from elsewhere, a number a line, higher is better; NAME=FILE, with several systems
+    scores: files of external scores, one number per line, higher is better; NAME=FILE, with several systems
         NAME=FILE,FILE in their order.
     chance: samples of the intervals and trials of the tests.
     breakdown: compare by kind of sentence, too; the words of train_text show which ones are rare.
@@ -148,7 +148,7 @@ def evaluate_places(
 def _check_decode(keys: Collection[str], places: Sequence[Place]) -> None:
     """Raise TypeError for a key that the decode section lacks, UsageError if no system is a model."""
     if unknown := set(keys) - set(DecodeConfig.model_fields):
-        raise TypeError(f"evaluate() has no argument {min(unknown)!r}, and decode has no such key")
+        raise TypeError(f"evaluate() has no argument {min(unknown)!r}, and the decode section has no such key")
     if keys and places and not any(place.is_model for place in places):
         raise UsageError(f"{', '.join(keys)}: keys of the decode section need a model; all systems are files")
 
@@ -177,7 +177,7 @@ def _check_baseline(baseline: str | None, places: Sequence[Place]) -> None:
     if baseline is not None and len(names) < 2:
         raise UsageError(f"--baseline {baseline} needs several systems: give them with --system")
     if baseline is not None and baseline not in names:
-        raise UsageError(f"--baseline {baseline}: no system has this name; known are {', '.join(names)}")
+        raise UsageError(f"--baseline {baseline}: no system has this name; the systems are {', '.join(names)}")
 
 
 def _judge(task: Task, systems: list[System], groups: dict[str, list[str]], measures: Measures) -> Evaluation:

@@ -1,4 +1,4 @@
-"""Evaluate a classifier on labelled text: its probabilities and the right labels in, scores with intervals out."""
+"""Evaluate a classifier on labelled text, and return its scores with intervals."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -46,12 +46,12 @@ class LabelledEvaluation:
 
     @property
     def n(self) -> int:
-        """How many examples were scored."""
+        """The number of scored examples."""
         return len(self.right)
 
     @property
     def confusion(self) -> metrics.Confusion:
-        """The examples by right label, then by the one that they get."""
+        """The counts of examples by right label, then by predicted label."""
         return metrics.confusion(self.probs, self.right)
 
     @property
@@ -61,11 +61,11 @@ class LabelledEvaluation:
 
     @property
     def calibration_error(self) -> float:
-        """By how much probability and being right differ, on average."""
+        """The mean difference between the probability of the predicted label and its accuracy."""
         return metrics.calibration_error(self.probs, self.right)
 
     def confusions(self) -> list[tuple[str, str, int]]:
-        """Return which label was taken for which other one, and how often; the most frequent first."""
+        """Return the counts of each right label with each wrong prediction, most frequent first."""
         counts = self.confusion
         pairs = [(int(right), int(found)) for right, found in np.argwhere(counts) if right != found]
         pairs.sort(key=lambda pair: (-counts[pair], pair))
@@ -119,7 +119,7 @@ def labelled_corpus(files: BundleFiles, tsv: Path | None, split: Split, dev_set:
         corpus = CorpusFiles(tsv=tsv)
         require_files("--tsv", [corpus], config="the command", remedy="correct the path")
         return corpus
-    config, remedy = files.folder / "config.yaml", "give --tsv with a labelled file"
+    config, remedy = files.folder / "config.yaml", "use --tsv with a labelled file"
     return corpus_of_split(files.config.data, split, dev_set, config=config, remedy=remedy)
 
 

@@ -1,4 +1,4 @@
-"""Show what a classifier reaches on labelled text: a page with curves, a table for a terminal, a record for JSON."""
+"""Show a classifier's scores on labelled text: a page with curves, a table for a terminal, a record for JSON."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -39,7 +39,7 @@ def as_text(result: LabelledEvaluation) -> Iterator[str]:
         yield ""
         yield "most frequent mistakes:"
         for right, found, n in confusions[:_MOST_CONFUSIONS]:
-            yield f"{n:>8,}  {right} taken for {found}"
+            yield f"{n:>8,} {right} labelled {found}"
 
 
 def _with_interval(share: metrics.Share) -> str:
@@ -86,7 +86,7 @@ def write_labelled_page(path: Path, result: LabelledEvaluation) -> None:
     write_page(
         path,
         "labelled",
-        title=f"What the classifier {_name(result.model)} gets right",
+        title=f"Results of the classifier {_name(result.model)}",
         result=result,
         record=record,
         roc=_roc_chart(result, [one["n"] for one in record["labels"]]),
@@ -127,12 +127,12 @@ def _calibration_chart(result: LabelledEvaluation) -> Markup:
         [
             Bars("mean probability", [one.confidence for one in bins]),
             Bars(
-                "share that is right",
+                "share of right labels",
                 [one.right.value for one in bins],
                 [one.right.low for one in bins],
                 [one.right.high for one in bins],
             ),
         ],
         y_label="0 to 1",
-        title="Calibration: by probability of the label given, how many are right",
+        title="Calibration: share of right labels by the probability of the label",
     )

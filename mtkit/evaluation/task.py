@@ -1,4 +1,4 @@
-"""Prepare an evaluation: options in, a task out, of which every file has been read and checked."""
+"""Prepare an evaluation: read and check every file that the options name, and return the task."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -126,22 +126,22 @@ def prepare(
 
 
 def _check_text(text: TextOptions, *, any_model: bool) -> None:
-    """Raise UsageError if the options give no test set."""
+    """Raise UsageError if the options do not give a test set."""
     src, refs, split, src_needed = text.src, text.refs, text.split, text.train_text is not None
     if any_model and (src is None) != (not refs):
         raise UsageError("give both --src and --ref, or neither for the test set of the model's config")
     if split != "test" and (src is not None or not any_model):
         why = "--src and --ref name the files" if src is not None else "no system is a model"
-        raise UsageError(f"--split {split} is a set of a model's config, but {why}: remove it")
+        raise UsageError(f"--split {split} selects a set of a model's config, but {why}: remove it")
     if not any_model and (not refs or (src_needed and src is None)):
         files = "--src and --ref" if src_needed else "--ref"
-        raise UsageError(f"files of translations come without a test set: give {files}")
+        raise UsageError(f"files of translations do not include a test set: give {files}")
 
 
 def _find_test_set(folders: Sequence[Path], text: TextOptions) -> tuple[TestSet, list[str]]:
     """Return the test set of the files, else of this split of the models' configs, which must agree.
 
-    The second result are config overrides with which the models translate it, such as its tag.
+    The second result is a list of config overrides for the models, such as the tag of the set.
     """
     files, refs, overrides = None, text.refs, []
     if text.src is not None:
@@ -157,7 +157,7 @@ def _find_test_set(folders: Sequence[Path], text: TextOptions) -> tuple[TestSet,
 
 
 def _report_overlaps(files: CorpusFiles, folders: Sequence[Path], name: str) -> None:
-    """Log which of the test set's pairs a model has seen in training, where its run knows it."""
+    """Log which pairs of the test set were in a model's training text, if its run has recorded that."""
     run_dirs = list(dict.fromkeys(folder.parent for folder in folders))
     for run_dir in run_dirs:
         if overlap := known_overlap(run_dir, files):
@@ -203,8 +203,12 @@ def _sort_sentences(
     training = _training_words(sources, train_text, configs)
     kinds = find_features(sources, test_set.references, src_lang=src_lang, training=training)
     if all(feature.name != "negation" for feature in kinds):
-        reason = "source language unknown; give --src-lang" if src_lang is None else f"no negating words for {src_lang}"
-        log.info(f"negated sentences are not shown: {reason}")
+        reason = (
+            "the source language is unknown; give --src-lang"
+            if src_lang is None
+            else f"no negating words for {src_lang}"
+        )
+        log.info(f"skipping negated sentences: {reason}")
     return SortedTestSet(sources, test_set.references, kinds, tgt_lang)
 
 
@@ -217,7 +221,7 @@ def _training_words(
     elif here:
         lines = (line for line in read_side(here[0], "src"))
     else:
-        log.info("rare words are not shown: found no training text; give --train-text")
+        log.info("skipping rare words, because there is no training text; give --train-text")
         return None
     words = TrainingWords(sources)
     with progress_bar(None, "reading training text", "line") as bar:

@@ -82,7 +82,7 @@ def test_a_wrong_command_exits_with_2_and_names_the_nearest():
         (UsageError("give a file"), 2, "give a file"),
         (KeyboardInterrupt(), 130, "interrupted"),
         (OSError(errno.ENOSPC, "No space left on device", "runs/x"), 1, "runs/x: No space left on device; free some"),
-        (PermissionError(errno.EACCES, "Permission denied", "runs"), 1, "runs: Permission denied; check who owns"),
+        (PermissionError(errno.EACCES, "Permission denied", "runs"), 1, "runs: Permission denied; check the owner"),
     ],
 )
 def test_expected_errors_are_one_message_on_stderr_and_an_exit_code(monkeypatch, error, exit_code, message):

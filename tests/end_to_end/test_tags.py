@@ -189,7 +189,7 @@ def test_an_export_is_compared_on_all_dev_sets_with_their_tags(with_two_dev_sets
     assert done.exit_code == 0, done.output
     assert "20 lines of dev (german), 10 of dev (french)" in done.stdout  # evenly, where a set is large enough
     certificate = json.loads((tmp_path / "exported" / "parity.json").read_text(encoding="utf-8"))
-    assert "does not carry data.train.tag" in done.stderr
+    assert "does not include data.train.tag" in done.stderr
     assert "`<2fr>`, `<2de>`" in (tmp_path / "exported" / "README.md").read_text(encoding="utf-8")
     assert (certificate["n_lines"], certificate["texts"]) == (30, {"dev (german)": 20, "dev (french)": 10})
 

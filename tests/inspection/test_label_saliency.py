@@ -120,11 +120,11 @@ def test_the_command_says_which_label_it_explains(folder, single):
     likeliest = single.pair(TEXT)
     other = next(label for label in LABELS if label != likeliest.tgt.text)
     shown = run(folder / "single", TEXT).stdout
-    assert f"what speaks for {likeliest.tgt.text} ({likeliest.chosen_by})" in shown
+    assert f"evidence for {likeliest.tgt.text} ({likeliest.chosen_by})" in shown
     assert "the likeliest label" not in shown
     assert f"{TEXT}\n" in shown
     shown = run(folder / "single", TEXT, "--label", other).stdout
-    assert f"what speaks for {other} (" in shown
+    assert f"evidence for {other} (" in shown
     assert f"the likeliest label is {likeliest.tgt.text} ({likeliest.chosen_by})" in shown
 
 

@@ -196,7 +196,7 @@ def test_the_command_needs_no_model_for_a_kind(tmp_path):
     [
         (["--d-model", "8"], "--d-model needs --kind"),
         (["--kind", "learned", "--side", "tgt"], "give either --kind, or a model with --model and --side"),
-        (["--kind", "rotary", "--d-model", "7"], "--d-model 7: rotary positions put dimensions in pairs"),
+        (["--kind", "rotary", "--d-model", "7"], "--d-model 7: rotary positions use pairs of dimensions"),
         (["--kind", "marian", "--length", "2048", "-o", "x.html"], "x.html: 524,288 values are more than the 200,000 "),
         (["--kind", "learned", "-o", "x.pdf"], "--output x.pdf: the name must end in .png or .svg or .html"),
     ],

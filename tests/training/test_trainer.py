@@ -270,7 +270,7 @@ def test_a_checkpoint_is_not_blamed_for_a_lack_of_memory(config_of, copied_run, 
         raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")
 
     monkeypatch.setattr(Trainer, "_load", no_memory)
-    with pytest.raises(TrainingError, match=r"step-\d+: not enough memory to load it .*close other programs"):
+    with pytest.raises(TrainingError, match=r"step-\d+: not enough memory to load .*close other programs"):
         train(config_of(copied_run, max_steps=99))
 
 

@@ -1,7 +1,7 @@
-"""The behaviour checks of a suite: each makes cases of sentences and judges their translations.
+"""The behaviour checks of a suite: each turns sentences into cases and judges their translations.
 
-One group looks at content: numbers, negation, names, emoji, phrases, faults. The other changes what must not matter:
-the case of letters, punctuation and spaces, the length of a line, a blank line.
+One group checks the content: numbers, negation, names, emoji, phrases, faults. The other changes properties that must
+not matter: the case of letters, punctuation and spaces, the length of a line, a blank line.
 """
 
 import itertools
@@ -54,7 +54,7 @@ class Languages(NamedTuple):
     tgt: str
 
     def warning(self, src_lang: str, tgt_lang: str) -> str:
-        """Return a warning if a model's config names other languages; "" if it names the same or none."""
+        """Return a warning if a model's config has other languages; "" if it has the same or none."""
         if src_lang in (self.src, "src") and tgt_lang in (self.tgt, "tgt"):
             return ""
         return f"translates {src_lang} to {tgt_lang} (see its config), but the suite is for {self.src} to {self.tgt}"
@@ -83,8 +83,8 @@ class Check(Section):
 
     check: str = Field(description="the kind of check")
     name: str | None = Field(None, min_length=1, description="name in reports; default: its kind")
-    threshold: float = Field(1.0, ge=0, le=1, description="share of its cases that must pass; 0: only reported")
-    file: ConfigPath | None = Field(None, description="text file, or .gz, with a sentence (and columns) in each line")
+    threshold: float = Field(1.0, ge=0, le=1, description="share of its cases that must pass; 0: only report")
+    file: ConfigPath | None = Field(None, description="text file, or .gz, with a sentence (and columns) on each line")
     n: int | None = Field(None, ge=1, description="number of the file's lines to take, evenly spaced; default: all")
 
     @model_validator(mode="after")
@@ -92,7 +92,7 @@ class Check(Section):
         if not self.rows() and self.file is None:
             raise ValueError(f"the check has no sentences: give {self.items}, or a file")
         if self.n is not None and self.file is None:
-            raise ValueError(f"n={self.n} takes lines of a file: give file, or remove n")
+            raise ValueError(f"n={self.n} needs a file: give file, or remove n")
         return self
 
     def rows(self) -> list[Row]:
@@ -112,7 +112,7 @@ class Check(Section):
         return [Case((sentence,))] if sentence and self.applies(sentence) else []
 
     def applies(self, sentence: str) -> bool:
-        """Return whether the sentence has what the check looks at."""
+        """Return whether the sentence has what the check examines."""
         return True
 
     def problem(self, case: Case, texts: Sequence[str], languages: Languages) -> str:
@@ -157,14 +157,14 @@ class NumbersCheck(SentencesCheck):
 
     nothing = "has no number in digits (numbers in words count with in_words: true)"
     check: Literal["numbers"] = "numbers"
-    in_words: bool = Field(False, description="check numbers that the source writes in words, too, from two on")
+    in_words: bool = Field(False, description="also check numbers that the source writes in words, from two on")
 
     def applies(self, sentence: str) -> bool:
         """Return whether the sentence has a number."""
         return any(c.isdigit() for c in sentence) or bool(self._spelt(sentence))
 
     def problem(self, case: Case, texts: Sequence[str], languages: Languages) -> str:
-        """Return the numbers that are lost or made up."""
+        """Return the numbers that are lost or invented."""
         src, text = case.sources[0], texts[0]
         lost = lost_numbers(src, text, tgt_lang=languages.tgt)
         lost += [value for value in self._spelt(src) if lost_numbers(value, text, tgt_lang=languages.tgt)]
@@ -197,11 +197,11 @@ class NegationCheck(Check):
         return [(pair.plain, pair.negated) for pair in self.pairs]
 
     def cases(self, rows: Sequence[Row], languages: Languages) -> list[tuple[set[int], Case]]:
-        """Return the cases. Raises ValueError if no negating words are given or built in for the target language."""
+        """Return the cases. Raises ValueError if the target language has neither given nor built-in negating words."""
         if not self.words and has_negation("", languages.tgt) is None:
             known = ", ".join(sorted(LANGUAGES))
             raise ValueError(
-                f"negating words are built in for {known}, not for tgt_lang={languages.tgt}; list them as words: [...]"
+                f"mtkit has negating words for {known}, but not for tgt_lang={languages.tgt}; list them as words: [...]"
             )
         return super().cases(rows, languages)
 
@@ -213,7 +213,7 @@ class NegationCheck(Check):
     def problem(self, case: Case, texts: Sequence[str], languages: Languages) -> str:
         """Return which of the two translations has a wrong negation."""
         plain, negated = (self._is_negated(text, languages) for text in texts)
-        problems = ["the first is negated, its source is not"] if plain else []
+        problems = ["the first one is negated, but its source is not"] if plain else []
         return "; ".join(problems + ([] if negated else ["the negation is lost"]))
 
     def _is_negated(self, text: str, languages: Languages) -> bool:
@@ -343,12 +343,12 @@ def _has_name(text: str, name: str) -> bool:
 
 
 class _HarmlessCheck(SentencesCheck):
-    """A check of changes that must not matter: the translation stays the same, or nearly."""
+    """A check of changes that must not matter: the translation stays the same, or almost the same."""
 
     min_chrf: float = Field(100.0, ge=0, le=100, description="least chrF between both translations; 100: equal")
 
     def problem(self, case: Case, texts: Sequence[str], languages: Languages) -> str:
-        """Return how similar the second translation is to the first if it is not similar enough."""
+        """Return the similarity of both translations if it is too low, or ""."""
         original, changed = map(self.compared, texts)
         if original == changed:
             return ""
@@ -356,7 +356,7 @@ class _HarmlessCheck(SentencesCheck):
         return "" if chrf >= self.min_chrf < 100 else f"not the same translation (chrF {chrf:.0f})"
 
     def compared(self, text: str) -> str:
-        """Return the part of a translation that has to stay the same."""
+        """Return the part of a translation that must stay the same."""
         raise NotImplementedError
 
     def variants(self, sentence: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Run a suite of behaviour checks on a translator, and report what passes, what fails, and why."""
+"""Run a suite of behaviour checks on a translator, and report the passed and failed cases with reasons."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence

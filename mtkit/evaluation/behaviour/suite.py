@@ -114,7 +114,7 @@ def load_suite(path: Path) -> Suite:
 
 
 def _entries(parsed: ParsedYaml) -> Iterator[int]:
-    """Yield the indices of the checks that name their kind."""
+    """Yield the indices of the checks that have a kind."""
     entries = parsed.value.get("checks")
     for index, entry in enumerate(entries if isinstance(entries, list) else []):
         if isinstance(entry, dict) and isinstance(entry.get("check"), str):

@@ -1,4 +1,4 @@
-"""Compare systems on one test set: scores, how sure the differences are, kinds of sentences, diagnostics."""
+"""Compare systems on one test set: scores, significance of differences, kinds of sentences, diagnostics."""
 
 import math
 from collections import Counter

@@ -1,6 +1,6 @@
 """Sort the sentences of a test set into buckets by features: length, rarity, names, numbers, negation, questions.
 
-All features are rules of thumb that need no model. Each sentence is in one bucket of every feature.
+All features are simple rules that need no model. Each sentence is in one bucket of every feature.
 """
 
 import itertools
@@ -43,7 +43,7 @@ class Feature:
 
 
 class TrainingWords:
-    """How often the words of a test set occur in the training text; other words are not counted."""
+    """The counts of a test set's words in the training text."""
 
     def __init__(self, sources: Iterable[str]) -> None:
         self.counts: Counter[str] = Counter()

@@ -124,7 +124,7 @@ def _calibration(judged: Judged) -> dict[str, Any]:
     groups = [f"{entry.low:.1f}–{entry.high:.1f}" for entry in bins]
     series = [
         Bars("mean confidence", [entry.confidence for entry in bins]),
-        Bars("share that is good", [entry.good for entry in bins]),
+        Bars("share of good translations", [entry.good for entry in bins]),
     ]
     chart = bar_chart(groups, series, y_label="share", title=f"{judged.name}: confidence and share of good ones")
     return {"name": judged.name, "report": calibration, "good_chrf": good_chrf, "chart": chart, "bins": bins}

@@ -38,7 +38,7 @@ class Place:
 
 @dataclass(frozen=True)
 class UnknownPieces:
-    """How many pieces of a tokenized text are bytes or <unk> because the tokenizer lacks the characters."""
+    """The number of pieces in a tokenized text that are bytes or <unk>, because the tokenizer lacks the characters."""
 
     n_pieces: int
     n_unknown: int
@@ -57,7 +57,7 @@ class UnknownPieces:
 
 @dataclass(frozen=True)
 class System:
-    """Translations of a whole test set, and what is known of them if a model made them."""
+    """The translations of a whole test set, with details if they come from a model."""
 
     name: str
     texts: Sequence[str]
@@ -110,10 +110,10 @@ def find_places(systems: Sequence[str], groups: Sequence[str]) -> tuple[list[Pla
         if twice := next((member for member in members if members.count(member) > 1), None):
             raise UsageError(f"--group {text}: lists {twice} twice")
         if name in named_groups:
-            raise UsageError(f"two groups are named {name}; give each its own name")
+            raise UsageError(f"two groups have the name {name}; choose different names")
         named_groups[name] = members
     if both := next((name for name in named_groups if name in places), None):
-        raise UsageError(f"a group and a system are named {both}; give each its own name")
+        raise UsageError(f"a group and a system have the name {both}; choose different names")
     return list(places.values()), named_groups
 
 
@@ -140,7 +140,8 @@ def _existing(text: str, place: str = "") -> Path:
 def _add(places: dict[str, Place], place: Place) -> None:
     if (other := places.get(place.name)) is not None:
         raise UsageError(
-            f"two systems are named {place.name}: {other.path} and {place.path}; give each its own name with NAME=PATH"
+            f"two systems have the name {place.name}: {other.path} and {place.path}; choose different names with "
+            "NAME=PATH"
         )
     places[place.name] = place
 
@@ -207,7 +208,7 @@ def find_scores(texts: Sequence[str], n_systems: int) -> dict[str, list[Path]]:
         if name.lower() in known:
             raise UsageError(f"--scores {text}: mtkit computes {name} itself; give these scores another name")
         if name in found:
-            raise UsageError(f"--scores {text}: {name} is given twice; write its files together: NAME=FILE,FILE")
+            raise UsageError(f"--scores {text}: you gave {name} twice; write its files together: NAME=FILE,FILE")
         if len(paths) != n_systems:
             raise UsageError(
                 f"--scores {text}: {counted(len(paths), 'file')} for {counted(n_systems, 'system')}; give one for each "
@@ -218,7 +219,7 @@ def find_scores(texts: Sequence[str], n_systems: int) -> dict[str, list[Path]]:
 
 
 def read_scores(path: Path, test_set: TestSet) -> list[float]:
-    """Read one number a line, of each translation of the test set. Raises DataError, with file and line."""
+    """Read one number per line, for each translation of the test set. Raises DataError with file and line."""
     lines = list(read_lines(path))
     n = len(test_set.references[0])
     if len(lines) != n:
@@ -234,7 +235,8 @@ def read_scores(path: Path, test_set: TestSet) -> list[float]:
             score = math.nan
         if not math.isfinite(score):
             raise DataError(
-                f"{path}: line {number:,}: {line[:40]!r} is not a finite number; write one number a line, such as 0.853"
+                f"{path}: line {number:,}: {line[:40]!r} is not a finite number; write one number per line, such as "
+                "0.853"
             )
         scores.append(score)
     return scores
@@ -273,7 +275,7 @@ def translate_system(name: str, folders: Sequence[Path], translator: "Translator
 
 
 def read_files(places: Sequence[Place], test_set: TestSet) -> dict[str, System]:
-    """Read the systems that are files, by name; called first, so that errors show before a model starts to work."""
+    """Read the systems that are files, by name; call this first, so that errors show before a model starts to work."""
     return {place.name: read_system(place, test_set) for place in places if not place.is_model}
 
 
@@ -282,7 +284,7 @@ def translate_others(
 ) -> list[System]:
     """Return each system, in order: those given by `read_files`, and the models' translations of the test set.
 
-    load: makes the translator of a bundle folder.
+    load: loads the translator of a bundle folder.
     """
     systems = []
     for place in places:
@@ -314,7 +316,7 @@ def warn_of_other_settings(groups: Mapping[str, Sequence[str]], places: Sequence
 
 
 def warn_of_tokens(systems: Sequence[System]) -> None:
-    """Log which translations look tokenized: a metric tokenizes them again, so their scores compare with no others."""
+    """Warn about translations that look tokenized: metrics tokenize them again, so their scores are not comparable."""
     for system in systems:
         n, total = sum(line.endswith(" .") for line in system.texts), len(system.texts)
         if 2 * n > total:

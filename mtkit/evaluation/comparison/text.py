@@ -29,7 +29,7 @@ _N_SHOWN = 3  # gains and losses in a terminal
 
 
 def word_differences(a: str, b: str) -> tuple[list[str], list[str]]:
-    """Split each text into parts, alternately equal in both texts (perhaps "") and different; joined, they are it."""
+    """Split each text into parts that are alternately equal in both texts (perhaps "") and different."""
     a_words, b_words = list(_words(a)), list(_words(b))
     matcher = SequenceMatcher(None, [w.strip() for w in a_words], [w.strip() for w in b_words], autojunk=False)
     a_parts, b_parts = [""], [""]
@@ -75,7 +75,7 @@ def _append(parts: list[str], words: Sequence[str], same: bool) -> None:
 
 
 def verdict(pair: Pair, metric: str) -> str:
-    """Say which system is better in this metric, by how much, and whether the difference is significant."""
+    """Describe which system is better in this metric, by how much, and whether the difference is significant."""
     paired = pair.differences[metric]
     if not paired.difference:
         return f"{metric}: {pair.system} and {pair.baseline} score the same"
@@ -108,7 +108,7 @@ def n_tested(comparison: Comparison) -> int:
 
 
 def how_tested(comparison: Comparison) -> str:
-    """Say how the p of a difference on the whole test set is computed."""
+    """Describe how mtkit computes the p of a difference on the whole test set."""
     n, n_trials = len(comparison.pairs), comparison.chance.n_randomization
     text = f"p: the share of {n_trials:,} trials that exchange translations at random and differ as much"
     return f"{text}, corrected for {n} systems" if n > 1 else text
@@ -156,7 +156,7 @@ def _kinds(comparison: Comparison) -> Iterator[str]:
     n = n_tested(comparison)
     yield ""
     if n:
-        yield f"* p < {LEVEL:g}, corrected for the {n} differences tested in buckets (Holm): where systems are equal,"
+        yield f"* p < {LEVEL:g}, corrected for the {n} differences tested in buckets (Holm): if systems are equal,"
         yield f"  at most one comparison in {1 / LEVEL:.0f} has any star."
     if comparison.pairs:
         yield f"Buckets of fewer than {FEWEST} sentences are not tested."
@@ -189,17 +189,17 @@ def as_structure(comparison: Comparison) -> dict[str, Any]:
 
 
 def diagnostic_rows(comparison: Comparison) -> list[tuple[str, str, list[str]]]:
-    """Return rows of a table: what is counted, its meaning, each system's figure. Rows of zeros are left out."""
+    """Return rows of a table, without rows of zeros: the name of a figure, its meaning, and each system's value."""
     systems = [judged.diagnostics for judged in comparison.systems]
     rows = [
         (
             "length ratio",
-            "words of the translations for each word of the reference, as BLEU counts them",
+            "words of the translations per word of the reference, as BLEU counts them",
             [f"{system.length_ratio:.3f}" for system in systems],
         ),
         (
             "untranslated words",
-            "lower-case words copied from the source that the reference does not have",
+            "lower-case words copied from the source that are not in the reference",
             [f"{system.untranslated:.2%}" for system in systems],
         ),
     ]

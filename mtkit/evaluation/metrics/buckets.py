@@ -36,7 +36,7 @@ class CountedSentences:
     ) -> None:
         """Count the sentences; references: one or more whole sets, references[k][i] for hypotheses[i].
 
-        given: scores from elsewhere, by name, one a sentence.
+        given: external scores by name, one per sentence.
         Raises ValueError if the numbers of sentences differ or are 0.
         """
         check_counts(hypotheses, *references)

@@ -28,7 +28,7 @@ class Share:
 
 @dataclass(frozen=True)
 class LabelScores:
-    """How well one label is found."""
+    """The scores of one label."""
 
     n: int  # examples with this label
     n_found: int  # examples that get it
@@ -40,7 +40,7 @@ class LabelScores:
 
 @dataclass(frozen=True)
 class CalibrationBin:
-    """The examples whose label gets a probability in some range."""
+    """The examples whose label has a probability in a given range."""
 
     low: float
     high: float
@@ -90,7 +90,7 @@ def auc(scores: npt.NDArray[np.float64], is_positive: npt.NDArray[np.bool_]) -> 
 
 
 def calibration_error(probs: Probs, labels: LabelIndices) -> float:
-    """Return by how much the likeliest label's probability and its being right differ, on average over all examples.
+    """Return the mean difference between the probability of the likeliest label and its accuracy.
 
     The expected calibration error with 15 bins of equal width (Guo et al. 2017, equation 3).
     """
@@ -102,7 +102,7 @@ def calibration_error(probs: Probs, labels: LabelIndices) -> float:
 
 
 def wilson(n_right: int, n: int) -> Share:
-    """Return the share n_right / n with its 95 % interval (Wilson 1927), which is fair near 0 and 1, too."""
+    """Return the share n_right / n with its 95 % interval (Wilson 1927), which is also accurate near 0 and 1."""
     if not n:
         return Share(math.nan, math.nan, math.nan)
     return Share(n_right / n, *wilson_interval(n_right / n, n))
@@ -194,7 +194,7 @@ def roc_curve(
 
 
 def calibration(probs: Probs, labels: LabelIndices) -> list[CalibrationBin]:
-    """Return ten ranges of the likeliest label's probability, without empty ones: how often it is right in each."""
+    """Return up to ten ranges of the likeliest label's probability that have examples, with the accuracy in each."""
     confidence = probs.max(axis=1)
     is_right = probs.argmax(axis=1) == labels
     bins = np.minimum((confidence * _N_SHOWN_BINS).astype(np.int64), _N_SHOWN_BINS - 1)
@@ -215,7 +215,7 @@ def _bootstrap(counts: Confusion) -> Confusion:
 
 
 def _f1(n_right: int, n_concerned: int) -> Share:
-    """Return F1 = 2 s / (1 + s), where s is the share that is right of the examples that have or get the label."""
+    """Return F1 = 2 s / (1 + s), where s is the share of right ones among the examples that have or get the label."""
     share = wilson(n_right, n_concerned)
     value, low, high = (2 * s / (1 + s) for s in (share.value, share.low, share.high))
     return Share(value, low, high)

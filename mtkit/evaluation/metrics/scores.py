@@ -62,7 +62,7 @@ def signed_score(statistics: Statistics, samples: NDArray[np.floating[Any]], dra
 
 
 def fixed(metric: str, value: float, *, sign: Literal["", "+"] = "") -> str:
-    """Return a score as text: two decimals, as sacreBLEU prints them, and four of a given score, such as COMET."""
+    """Format a score: two decimals, as sacreBLEU prints them, and four for an external score, such as COMET."""
     return f"{value:{sign}.{2 if metric in METRICS else 4}f}"
 
 

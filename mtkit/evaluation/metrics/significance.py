@@ -1,7 +1,7 @@
 """Score several systems on one test set, and test whether they differ significantly.
 
-Approximate randomization judges a difference: if two systems are equal, their translations of a sentence can change
-places. That holds for any metric and any number of sentences. sacreBLEU's paired bootstrap calls twice as many
+Approximate randomization tests a difference: if two systems are equal, their translations of a sentence are
+interchangeable. That holds for any metric and any number of sentences. sacreBLEU's paired bootstrap calls twice as many
 differences of equal systems significant as it should (scripts/bench/significance.py).
 """
 
@@ -109,9 +109,9 @@ def compare(
     """Return every system's scores and its differences from the baseline, by default the first system.
 
     systems: name to translations, line by line like each list of references. jobs: processes that share a large job.
-    given: name of a score to its values for each system, one a sentence, in the order of the systems.
-    Intervals and sacrebleu_p are those of sacreBLEU's PairedTest. Each metric's tests are corrected for the number of
-    systems. Raises ValueError if the numbers of lines differ or are 0.
+    given: name of a score to its values for each system, one per sentence, in the order of the systems. Intervals and
+    sacrebleu_p are those of sacreBLEU's PairedTest. Each metric's tests are corrected for the number of systems. Raises
+    ValueError if the numbers of lines differ or are 0.
     """
     for hypotheses in systems.values():
         check_counts(hypotheses, *references)
@@ -236,5 +236,6 @@ def warn_of_few(systems: Sequence[SystemScores]) -> None:
     for system in systems:
         if 0 < system.n_different < FEW:
             log.warning(
-                f"{system.name}: only {system.n_different} translations differ from the baseline's; p says little"
+                f"{system.name}: only {system.n_different} translations differ from the baseline's, so p is hardly "
+                "meaningful"
             )

@@ -40,7 +40,7 @@ class Statistics:
 
     @classmethod
     def from_given(cls, name: str, scores: Sequence[float]) -> "Statistics":
-        """Take one score a sentence, such as COMET's or a person's."""
+        """Take one score per sentence, such as COMET's or a person's."""
         return cls(name, MeanOfGiven(), [[score, 1.0] for score in scores])
 
     @property
@@ -116,7 +116,7 @@ def _loaded(name: MetricName, settings: MetricSettings) -> Any:
 
 @contextmanager
 def _mapper(jobs: int) -> Iterator[Any]:
-    """Give `map`, or its like that spreads the work over processes and keeps the order."""
+    """Yield `map`, or a function like it that spreads the work over processes and keeps the order."""
     if jobs == 1:
         yield map
         return

@@ -187,10 +187,10 @@ def test_evaluate_counts_what_is_right(run_dir, tmp_path):
     question, statement = record["labels"]
     assert (question["precision"]["value"], statement["recall"]["value"]) == pytest.approx((20 / 21, 20 / 21))
     assert [mistake["texts"] for mistake in record["mistakes"]] == [["does the cat see?"]]
-    assert "1 of 42 rows have no text" in stderr
+    assert "left out 1 of 42 rows" in stderr
     assert "line 41" in page.read_text(encoding="utf-8")
     table = run(*arguments)[0]
-    assert "1  statement taken for question" in table
+    assert "1  statement labelled question" in table
     assert "0.9756" in table
 
 

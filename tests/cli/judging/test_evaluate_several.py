@@ -135,7 +135,9 @@ def test_the_table_marks_what_is_best_and_what_is_sure():
 
 def test_tests_on_few_sentences_are_warned_of():
     result = run("--hyp", "good", "--hyp", "other", "--ref", "ref", *FEW)
-    assert "warning: other: only 3 translations differ from the baseline's; p says little\n" in result.stderr
+    assert (
+        "warning: other: only 3 translations differ from the baseline's, so p is hardly meaningful\n" in result.stderr
+    )
 
 
 def test_given_scores_join_the_tests_of_the_metrics():
@@ -193,7 +195,7 @@ def test_bad_scores_are_named_by_file_and_line(lines, scores, code, message):
 def test_scores_of_one_name_belong_into_one_option():
     result = run("--hyp", "good", "--ref", "ref", "--scores", "C=good", "--scores", "C=poor")
     assert result.exit_code == 2
-    assert "--scores C=poor: C is given twice" in result.stderr
+    assert "--scores C=poor: you gave C twice" in result.stderr
 
 
 def test_models_and_files_are_compared_on_the_test_set_of_the_models():
@@ -294,14 +296,14 @@ def test_blank_references_are_counted_for_each_file():
         (
             "--hyp good --hyp good --ref ref",
             2,
-            "two systems are named good: good and good",
+            "two systems have the name good: good and good",
         ),
-        ("--hyp a=good --hyp a=poor --ref ref", 2, "two systems are named a: good and poor"),
+        ("--hyp a=good --hyp a=poor --ref ref", 2, "two systems have the name a: good and poor"),
         ("--hyp good --hyp =poor --ref ref", 2, "=poor: write NAME=PATH"),
         (
             "--hyp good --hyp poor --ref ref --baseline x",
             2,
-            "--baseline x: no system has this name; known are good",
+            "--baseline x: no system has this name; the systems are good",
         ),
         (
             "--hyp good --ref ref --baseline good",
@@ -319,9 +321,9 @@ def test_blank_references_are_counted_for_each_file():
         (
             "--ref ref --group g=good,poor --group g=good,other",
             2,
-            "two groups are named g",
+            "two groups have the name g",
         ),
-        ("--hyp g=good --ref ref --group g=poor,other", 2, "a group and a system are named g"),
+        ("--hyp g=good --ref ref --group g=poor,other", 2, "a group and a system have the name g"),
         ("--hyp good --ref ref --metric bleurt", 2, "--metric bleurt: not one of BLEU, chrF2, chrF2++, TER"),
         ("--system seed7 --system wide", 1, "seed7/model and wide/model have different test sets (data.test)"),
         (

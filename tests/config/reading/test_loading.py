@@ -211,8 +211,8 @@ def test_a_corpus_without_its_dash_is_explained(tmp_path):
         (b"data:\n  src_lang: \xe9t\xe9\n", "small.yaml: line 2: not UTF-8 (byte 0xe9)"),
         (b"", "small.yaml: "),
         (b"# nothing\n", "small.yaml: "),
-        (b"- a\n", "line 1: must be sections"),
-        (b"just words\n", "line 1: must be sections"),
+        (b"- a\n", "line 1: must have sections"),
+        (b"just words\n", "line 1: must have sections"),
         (b"data:\n  a: 1\n b: 2\n", "line 3: not valid YAML"),
         (b"data:\n\ttrain: 1\n", "line 2: not valid YAML"),
         (b"a: 1\n---\nb: 2\n", "line 2: not valid YAML"),
@@ -576,7 +576,7 @@ def test_a_pattern_that_is_none_or_matches_nothing_is_named(tmp_path, pattern, p
 def test_placeholders_are_of_translators(tmp_path):
     data = "{train: [{tsv: a.tsv}], dev: {tsv: d.tsv}, placeholders: [a]}"
     text = f"task: classify\ndata: {data}\ntrain: {{max_steps: 9000}}\n"
-    with pytest.raises(ConfigError, match=r"data\.placeholders is for translators"):
+    with pytest.raises(ConfigError, match=r"data\.placeholders applies only to translators"):
         load(tmp_path, text)
 
 

@@ -216,7 +216,7 @@ def test_negation_goes_wrong_both_ways(tmp_path):
     known, unknown = "Je sais.", "Je ne sais pas."
     assert problems(suite, {"I know.": known, "I don't know.": unknown}) == [""]
     assert problems(suite, {"I know.": known, "I don't know.": known}) == ["the negation is lost"]
-    lost = "the first is negated, its source is not"
+    lost = "the first one is negated, but its source is not"
     assert problems(suite, {"I know.": unknown, "I don't know.": unknown}) == [lost]
     assert problems(suite, {"I know.": unknown, "I don't know.": known}) == [f"{lost}; the negation is lost"]
 

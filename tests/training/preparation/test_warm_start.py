@@ -212,7 +212,7 @@ def test_a_shared_matrix_is_frozen_under_each_of_its_names():
     ("prefixes", "message"),
     [
         (["encoder", "embeddings"], "'embeddings'"),
-        ([""], "no weight's name begins with ''"),
+        ([""], "no weight has a name that begins with ''"),
         (["src", "tgt", "encoder", "decoder", "output"], "train.freeze="),
     ],
 )
