@@ -140,8 +140,8 @@ def load_bundle(folder: Path, overrides: Sequence[str] = ()) -> Bundle:
 def add_to_bundle(folder: Path, name: str, write: Callable[[Path], object]) -> None:
     """Add a file, or a folder if its name has no suffix, to a bundle and its manifest; replace an old one.
 
-    write: writes it to the given path; a folder exists already. If it raises, the bundle stays as it was.
-    If the process is killed before the manifest is complete, the bundle counts as having no such file.
+    write: writes it to the given path; a folder exists already. If it raises, the bundle stays as it was. If the
+    process is killed before the manifest is complete, the bundle counts as having no such file.
     """
     place = folder / name
     with (atomic_file if place.suffix else atomic_folder)(place) as temporary:
@@ -163,7 +163,7 @@ def verify_bundle(folder: Path) -> None:
 
 
 def bundle_file(files: BundleFiles, name: str) -> Path | None:
-    """Verify a file or folder that was added to the bundle and return its path; None if there is none.
+    """Verify a file or folder in the bundle and return its path; None if the bundle does not have it.
 
     Raises BundleError if it differs from what was added, or if a folder has a file that was not added.
     """
@@ -180,9 +180,9 @@ def bundle_file(files: BundleFiles, name: str) -> Path | None:
 
 
 def find_model(path: Path | None = None) -> Path:
-    """Return the bundle folder of a run or bundle folder; default: $MTKIT_MODEL, else the newest run in ./runs.
+    """Return the bundle folder of a run or bundle folder; default: $MTKIT_MODEL, or else the newest run in ./runs.
 
-    Raises BundleError that says what is there instead, and what to do.
+    Raises BundleError with the content of the folder and the remedy if it is neither.
     """
     if path is not None:
         return _bundle_in(path)
@@ -294,7 +294,7 @@ def _stored_weights(model_state: "Mapping[str, Tensor]", cfg: Config) -> "dict[s
 def _load_weights(path: Path, cfg: Config, src_vocab_size: int, tgt_vocab_size: int) -> "Network":
     """Load a model onto the CPU, in evaluation mode.
 
-    Raises BundleError if the file holds no weights, those of another shape of model, or a NaN or an infinity.
+    Raises BundleError if the file holds no weights, weights of another shape, a NaN or an infinity.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -304,8 +304,8 @@ def _load_weights(path: Path, cfg: Config, src_vocab_size: int, tgt_vocab_size: 
     n_weights, size = count_network_weights(cfg, src_vocab_size, tgt_vocab_size), path.stat().st_size
     if 4 * n_weights > size:  # float32; checked before memory is taken for them
         raise BundleError(
-            f"{path}: the weights do not fit config.yaml and the tokenizers: {n_weights:,} of them are more than its "
-            f"{size:,} bytes can hold"
+            f"{path}: the weights do not fit config.yaml and the tokenizers: {n_weights:,} weights need more than "
+            f"the {size:,} bytes of the file"
         )
     model = _new_model(cfg, src_vocab_size, tgt_vocab_size)
     try:
@@ -321,7 +321,7 @@ def _load_weights(path: Path, cfg: Config, src_vocab_size: int, tgt_vocab_size: 
 
 
 def _refuse_not_finite(subject: str, weights: "Mapping[str, Tensor]") -> None:
-    """Raise BundleError for a NaN or an infinity: some ways to decode would hide it, and translate wrongly.
+    """Raise BundleError for a NaN or an infinity, because some ways of decoding would hide it and translate wrongly.
 
     subject: the beginning of the message, before the name of the tensor.
     """

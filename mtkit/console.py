@@ -17,7 +17,7 @@ def counted(n: int, noun: str) -> str:
 
 
 class _AroundProgressBars(logging.Handler):
-    """Writes each record as a plain line to stderr, above any progress bar."""
+    """A log handler that writes each record as a plain line to stderr, above any progress bar."""
 
     def emit(self, record: logging.LogRecord) -> None:
         prefix = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
@@ -25,7 +25,7 @@ class _AroundProgressBars(logging.Handler):
 
 
 def log_fault(what: str, error: Exception, *, with_text: bool = False) -> None:
-    """Log what failed, and where. with_text: also what the error says, which may hold a user's text."""
+    """Log the failure and its place in the code. with_text: include the text of the error, which may quote a user."""
     name = f"{type(error).__name__}: {error}" if with_text else type(error).__name__
     log.error(f"{what}: {name}\n{''.join(traceback.format_tb(error.__traceback__))}")
 
@@ -41,13 +41,13 @@ _CURSOR_UP = "\x1b[A"
 
 
 class _Lines:
-    """A stream that writes each state of a progress bar as a line of its own, for a file instead of a terminal."""
+    """A stream that writes each state of a progress bar as a separate line, for a file instead of a terminal."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> None:
-        """Write the text as a line, without what moves the cursor or erases the old bar."""
+        """Write the text as a line, without control characters that move the cursor or erase the old bar."""
         if line := text.replace(_CURSOR_UP, "").strip():
             self._stream.write(f"{line}\n")
 
@@ -76,6 +76,6 @@ def progress_bar(total: int | None, description: str, unit: str, initial: int = 
 
 
 def redraw(bar: "tqdm[Any]") -> None:
-    """Show changes to a bar at once, if it is drawn on a terminal."""
+    """Show changes to a bar at once if it is on a terminal."""
     if sys.stderr.isatty():
         bar.refresh()

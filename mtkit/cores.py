@@ -1,4 +1,4 @@
-"""What this process computes with: the processor's cores, its maker, and numba, which compiles for it."""
+"""Detect what this process computes with: the processor's cores and maker, and numba, which compiles for it."""
 
 import math
 import os
@@ -71,7 +71,7 @@ def _quota(group: Path) -> float | None:
 
 @dataclass(frozen=True)
 class CpuTime:
-    """Seconds that have passed, for measuring what others compute meanwhile."""
+    """A measurement of the processor time that other programs use."""
 
     wall: float
     own: float  # CPU time of this process and its ended children
@@ -79,7 +79,7 @@ class CpuTime:
 
     @classmethod
     def now(cls) -> "CpuTime | None":
-        """Read the clocks; None where the system does not tell, as outside Linux."""
+        """Read the clocks; None where the system does not report them, such as outside Linux."""
         try:
             lines = (_PROC / "stat").read_text("utf-8").splitlines()
         except OSError:
@@ -112,8 +112,8 @@ def let_threads_sleep() -> None:
     """Make OpenMP's threads sleep soon when they wait for each other; call it before torch is imported.
 
     GNU's OpenMP, which torch and CTranslate2 bring for Linux, reads the variable once, when it is loaded. By default a
-    thread that waits keeps its core for milliseconds, even from the thread that it waits for. After 500 rounds, some
-    10 microseconds, it sleeps: on an idle machine that costs nothing. What the user has set stays.
+    thread that waits keeps its core for milliseconds, even from the thread that it waits for. After 500 rounds, some 10
+    microseconds, it sleeps: on an idle machine that costs nothing. A value that the user has set stays.
     """
     if not any(name in os.environ for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")):
         os.environ["GOMP_SPINCOUNT"] = "500"

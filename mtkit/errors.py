@@ -2,7 +2,7 @@
 
 
 class MtkitError(Exception):
-    """Wrong input or environment. Its message says what is wrong, where, and what to do; commands show only that."""
+    """Wrong input or environment. The message gives the problem, the place and the remedy; commands show only that."""
 
     exit_code = 1
 

@@ -18,7 +18,7 @@ from mtkit.errors import MtkitError, TrainingError
 # Suffixes of hidden names: a file or folder being written, and a folder being replaced.
 TEMPORARY = ".mtkit-tmp"
 _MOVED_ASIDE = ".old" + TEMPORARY
-MAKE_ROOM = "what was saved before is untouched: make room and run the same command again"
+MAKE_ROOM = "earlier files are unchanged: free some space and run the same command again"
 
 
 def sha256_file(path: Path) -> str:
@@ -89,7 +89,7 @@ def _copy_access(path: Path, temporary: Path, mode: int) -> None:
 
 @contextmanager
 def full_disk_named(path: Path) -> Iterator[None]:
-    """Let the block's errors for a full disk name this file or folder, instead of none or a temporary one."""
+    """Make errors for a full disk in the block name this file or folder, instead of none or a temporary one."""
     try:
         yield
     except OSError as error:
@@ -158,9 +158,9 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def remove_leftovers_of(path: Path) -> None:
-    """Remove what killed processes left half-written beside this file or folder under its own temporary names.
+    """Remove half-written files of killed processes next to this file or folder, under its temporary names.
 
-    Those of another file whose name begins with this one's, such as text.gz beside text, stay.
+    Files of another name that begins with this one's stay, such as those of text.gz for text.
     """
     pattern = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-z_]{{8,}}{re.escape(TEMPORARY)}")  # of 8 or of 32 letters
     for entry in path.parent.glob(f".*{TEMPORARY}"):
@@ -170,7 +170,7 @@ def remove_leftovers_of(path: Path) -> None:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Lock a folder against other mtkit processes during the block; the lock always ends with this process.
+    """Lock a folder against other mtkit processes during the block; the lock ends at the latest with this process.
 
     Creates the folder if needed, and removes a folder that it created if the block leaves it empty. Raises MtkitError
     with the process id if another process holds the lock. Does nothing on systems without such locks.
@@ -248,7 +248,7 @@ def _umask() -> int:
 
 @contextmanager
 def disk_full_explained(folder: Path) -> Iterator[None]:
-    """Turn the system's error for a full disk into one that says where and what to do."""
+    """Turn the system's error for a full disk into one with the place and the remedy."""
     try:
         yield
     except OSError as error:

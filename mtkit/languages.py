@@ -55,7 +55,7 @@ _BY_COUNTRY = {"cn": "zh", "dk": "da", "gb": "en", "jp": "ja", "ua": "uk", "us":
 
 
 def primary_code(code: str | None) -> str:
-    """Return the language without script and region, by its shortest code, in lower case; "" for None.
+    """Return the shortest code of the language without script and region, in lower case; "" for None.
 
     "zh" for zh, zh-Hant, ZH_TW and zho_Hans.
     """
@@ -71,7 +71,7 @@ def are_one_language(one: str, other: str) -> bool:
 
 
 def normal_code(code: str) -> str:
-    """Return a code in its shortest spelling, by which codes that mean the same are equal: en-us for eng_US."""
+    """Return the shortest spelling of a code, which is equal for codes with the same meaning: en-us for eng_US."""
     language, hyphen, rest = code.lower().replace("_", "-").partition("-")
     return primary_code(language) + hyphen + rest
 
@@ -82,14 +82,16 @@ def english_name(code: str) -> str | None:
 
 
 def code_of_name(name: str) -> str | None:
-    """Return the code of a language by its English name, or for some its own, in any case; None: no such name."""
+    """Return the code of a language by its English name, or for some by the native name, in any case; None: unknown
+    name.
+    """
     return _BY_NAME.get(name.lower())
 
 
 def may_be_code(text: str) -> bool:
     """Return whether the text can be a language code, such as en, pt-BR, deu or eng_Latn.
 
-    Of the thousands of codes of three letters, it does not know which exist.
+    It does not check which of the thousands of three-letter codes exist.
     """
     if re.fullmatch(r"[a-z]{2,3}([-_][a-z]{4})?([-_]([a-z]{2}|\d{3}))?", text.lower(), re.ASCII) is None:
         return False
@@ -97,7 +99,7 @@ def may_be_code(text: str) -> bool:
 
 
 def codes_like(text: str) -> list[str]:
-    """Return the codes of languages that may be meant by a text that is not a code: de for German, germn and ger."""
+    """Suggest codes of languages for a text that is not a code: de for German, germn and ger."""
     word = text.lower()
     if word in _BY_COUNTRY:
         return [_BY_COUNTRY[word]]
@@ -108,8 +110,8 @@ def codes_like(text: str) -> list[str]:
 def is_code(text: str) -> bool:
     """Return whether the text is the code of a language, such as en, pt-BR or eng_Latn.
 
-    Codes of three letters look like other words (txt, tok): only those of languages without spaces count, and those
-    with a script.
+    Three-letter codes look like other words (txt, tok), so only codes of languages without spaces and codes with a
+    script count.
     """
     text = text.lower()
     if re.fullmatch(r"[a-z]{2,3}([-_][a-z]{4})?([-_]([a-z]{2}|\d{3}))?", text) is None:
@@ -122,13 +124,13 @@ _KNOWN = frozenset((*_NAMES, *WITHOUT_SPACES, "iw"))
 
 
 def language_in_name(path: Path) -> str | None:
-    """Return the language code, in lower case, that ends a file's name, such as "en" for test.en.gz; None: no code."""
+    """Return the language code at the end of a file name, in lower case, such as "en" for test.en.gz; None: none."""
     ending = Path(re.sub(r"\.(gz|xz|zst)$", "", path.name)).suffix.removeprefix(".").lower()
     return ending if is_code(ending) else None
 
 
 def languages_in_name(path: Path) -> tuple[str, str] | None:
-    """Return the codes that a part of a file's name joins, such as en and pt_BR for B.en-pt_BR.tmx.gz; None: none."""
+    """Return the pair of codes in a file's name, such as en and pt_BR for B.en-pt_BR.tmx.gz; None: no pair."""
     for part in reversed(path.name.split(".")):
         codes = part.split("-")
         if len(codes) == 2 and all(map(is_code, codes)):

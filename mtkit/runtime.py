@@ -1,4 +1,4 @@
-"""How a run uses the machine: device, precision of matrix products, threads, memory."""
+"""Set how a run uses the machine: device, precision of matrix products, threads, memory."""
 
 import ctypes
 import os
@@ -74,7 +74,7 @@ def set_threads(n_threads: int | None) -> int:
 
 
 def environment(device: torch.device, precision: Precision) -> dict[str, str]:
-    """Return what decides the last bits of a result besides config and data."""
+    """Return the properties of the machine that affect the last bits of a result."""
     kinds = {"cpu": _vectors, "cuda": torch.cuda.get_device_name}
     made_by = {"numba": numba_version() or "none"} if device.type == "cpu" else {}
     return {
@@ -138,7 +138,7 @@ def bound_kernel_stores(n_threads: int, n_kept: int = 512) -> None:
 
     oneDNN compiles a kernel of about a megabyte for each size of a product. It keeps the latest, and torch keeps the
     latest of each thread; a kernel is freed when neither keeps it. By default each store holds 1,024: a run of a model
-    256 wide with two threads grew to 3.9 GB. Limits that the user has set, in the variables of oneDNN and torch, stay.
+    256 wide with two threads grew to 3.9 GB. Limits that the user has set in the variables of oneDNN and torch stay.
     n_kept: kernels in each store; an update of one shape needs some 50.
     """
     os.environ.setdefault(_ONEDNN_STORE, str(n_kept))

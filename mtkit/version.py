@@ -1,3 +1,3 @@
-"""mtkit's version, in a module of its own: whoever reads it needs nothing else of the package."""
+"""The version of mtkit, in a separate module, so that reading it imports nothing else."""
 
 __version__ = "0.1.0"

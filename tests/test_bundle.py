@@ -172,7 +172,7 @@ def test_a_model_too_large_for_its_file_is_refused_before_it_takes_memory(bundle
     reconfigure(bundle, "d_ff: 32", "d_ff: 1048576")
     reconfigure(bundle, "d_model: 16", "d_model: 65536")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(BundleError, match=r"model\.safetensors: .*config\.yaml.* of them are more than its .*bytes"):
+    with pytest.raises(BundleError, match=r"model\.safetensors: .*config\.yaml.*weights need more than the .*bytes"):
         load_bundle(bundle)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**17, "KiB"
 

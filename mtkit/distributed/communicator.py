@@ -1,4 +1,4 @@
-"""What the processes that train one model together tell each other.
+"""Communication among the processes that train one model together.
 
 Each process has the config of the run and its share of every update's batches. Process 0 also writes files, logs and
 validates. `Communicator` serves a single process; `ProcessGroup` serves several.
@@ -27,7 +27,7 @@ class Communicator:
 
     @property
     def is_main(self) -> bool:
-        """Whether this process writes files and talks to the user."""
+        """Whether this process writes files and log lines."""
         return self.rank == 0
 
     @property
@@ -48,11 +48,15 @@ class Communicator:
         return device
 
     def on_main(self, work: Callable[[], _T]) -> _T:
-        """Do the work in process 0, however long it takes; in all, return its result or raise its KeyboardInterrupt."""
+        """Do the work in process 0, however long it takes; return its result, or raise its KeyboardInterrupt, in all
+        processes.
+        """
         return work()
 
     def main_first(self) -> AbstractContextManager[None]:
-        """Let process 0 finish the block, then the first of each other machine; the rest use what these have made."""
+        """Run the block in process 0, then in the first process of each other machine, then in the rest, which can
+        reuse the results.
+        """
         return nullcontext()
 
     def gather(self, values: Sequence[float]) -> list[list[float]]:
@@ -64,7 +68,7 @@ class Communicator:
         return [sum(column) for column in zip(*self.gather(values), strict=True)]
 
     def any(self, is_so: bool) -> bool:
-        """Whether it is so in any process."""
+        """Return whether the value is true in any process."""
         return self.sums(is_so)[0] > 0
 
     def of_main(self, *values: float) -> list[float]:

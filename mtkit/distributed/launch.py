@@ -59,7 +59,7 @@ def _torchrun_number(name: str) -> int:
 
 
 def _tell_torchrun(error: Exception) -> None:
-    """Write the message where torchrun looks for it, so that torchrun's own long report ends with it."""
+    """Write the message to torchrun's error file, so that torchrun's own long report ends with it."""
     if path := os.environ.get("TORCHELASTIC_ERROR_FILE"):
         with suppress(OSError):
             Path(path).write_text(json.dumps({"message": str(error), "timestamp": int(time.time())}), encoding="utf-8")

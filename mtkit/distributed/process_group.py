@@ -1,4 +1,6 @@
-"""Several processes that train one model: how they talk through torch.distributed, and one clear error if one dies."""
+"""Several processes that train one model: they communicate through torch.distributed, and report one clear error if one
+dies.
+"""
 
 import os
 import signal
@@ -66,7 +68,7 @@ class ProcessGroup(Communicator):
             )
 
     def device(self, device: torch.device) -> torch.device:
-        """Return the GPU with this process's number on the machine, or the CPU."""
+        """Return the CPU, or the GPU with this process's number on the machine."""
         if device.type == "cpu":
             return device
         if device.type != "cuda":

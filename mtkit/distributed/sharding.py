@@ -1,4 +1,4 @@
-"""Weights, gradients and optimizer sharded over several processes (FSDP2), for models too large for one GPU."""
+"""Shard weights, gradients and optimizer over several processes (FSDP2), for models too large for one GPU."""
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -77,7 +77,7 @@ class ShardedWeights(SpreadWeights):
         return {name: weights[name] for name, _ in model.named_parameters()} if weights else {}
 
     def load(self, model: Network, weights: Mapping[str, Tensor]) -> None:
-        """Give each process its parts of process 0's weights."""
+        """Distribute to each process its parts of process 0's weights."""
         if self.processes.is_main:
             check_names(model, weights)
         options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True, strict=False)

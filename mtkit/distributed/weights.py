@@ -1,4 +1,4 @@
-"""A model's weights while it trains: whole in a single process, or copied to several (DDP).
+"""A model's weights while it trains: in a single process, or copied to several (DDP).
 
 `sharding` is the third way. With each of them, files are those of a single process.
 """
@@ -154,11 +154,11 @@ def check_names(model: Network, weights: Mapping[str, Tensor]) -> None:
     """Raise CheckpointError if the weights do not have the names of the model's."""
     names = {name for name, _ in model.named_parameters()}
     if names != weights.keys():
-        raise CheckpointError(f"the checkpoint is of another model; weights differ: {names ^ weights.keys()}")
+        raise CheckpointError(f"the checkpoint belongs to another model; different weights: {names ^ weights.keys()}")
 
 
 def must_shard(model: Network, cfg: TrainConfig) -> bool:
-    """Whether training the model needs more memory than train.shard_above_gib."""
+    """Return whether training the model needs more memory than train.shard_above_gib."""
     device = next(model.parameters()).device
     limit = cfg.shard_above_gib
     if limit is None:

@@ -37,8 +37,7 @@ def attention_tables(trace: AttentionTrace, kind: Kind | None, layer: int | None
     """Return a table for each chosen layer: the mean of its heads, or the chosen head.
 
     Without a kind and a layer, show the cross-attention that best aligns source and target; of a classifier, the last
-    layer, whose first row decides the label. A layer that has no
-    cross-attention is shown for every kind that has it.
+    layer, whose first row decides the label. A layer number selects the layer of every kind that has it.
     """
     if trace.is_classifier:
         kind, layer = kind or "encoder", layer or len(trace.layers("encoder"))
@@ -245,7 +244,7 @@ def _lay_out(trace: AttentionTrace) -> _Layout:
 
 
 def _draw(canvas: Any, place: _Place, queries: Sequence[str], keys: Sequence[str]) -> None:
-    """Draw one map; the names of the queries stand left of the first map of a row."""
+    """Draw one map; the names of the queries are left of the first map of a row."""
     attention, x, y = place.attention, place.x, place.y
     weights = attention.weights[place.row].masked_fill(attention.hidden, float("nan")).numpy()
     _paint(canvas, weights, x, y, place.width, place.height)

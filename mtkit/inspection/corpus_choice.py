@@ -17,7 +17,7 @@ _WINDOW_PAIRS = 512
 
 @dataclass
 class Skipped:
-    """Pairs that could not be used, counted by reason."""
+    """The numbers of unusable pairs, by reason."""
 
     counts: dict[str, int] = field(default_factory=dict)
     first: dict[str, str] = field(default_factory=dict)  # places
@@ -34,7 +34,7 @@ class Skipped:
 
 
 def default_sample(corpora: Sequence[CorpusFiles]) -> int | None:
-    """Return how many pairs to use if the user does not say; None, all of them, of input that can be read only once."""
+    """Return the default number of pairs to use; None, all of them, for input that can be read only once."""
     return SAMPLE if _can_be_counted(corpora) else None
 
 
@@ -48,7 +48,7 @@ def windows_of(
     total = _total(corpora)
     if sample is not None and total is None:
         raise UsageError(
-            f"--sample {sample}: a pipe cannot be sampled, because its pairs cannot be counted first; give files"
+            f"--sample {sample}: mtkit cannot sample a pipe, because it cannot count its pairs first; give files"
         )
     wanted = total if total is None or sample is None else min(sample, total)
     if total is not None and wanted is not None and wanted < total:

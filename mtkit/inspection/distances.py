@@ -1,4 +1,4 @@
-"""Show positions that attention knows by distance: the biases of alibi, or the vectors of relative positions."""
+"""Show positions that attention uses by distance: the biases of alibi, or the vectors of relative positions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ _CLEARLY = 0.25  # a difference of cosines that is worth a sentence
 
 @dataclass(frozen=True)
 class Panel:
-    """A quantity by distance, as lines: one a head, or one a layer."""
+    """A quantity by distance, as lines: one per head, or one per layer."""
 
     title: str
     lines: Mapping[str, Sequence[float | None]]  # None: there is none at this distance
@@ -35,7 +35,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class DistancesView:
-    """What attention knows of distances: of a key from the query, below 0 for earlier keys."""
+    """The use of distances in attention: from the query to a key, below 0 for earlier keys."""
 
     kind: DistanceKind
     origin: str
@@ -58,7 +58,7 @@ def distances_by_formula(kind: DistanceKind, width: int, n_positions: int) -> Di
 
 
 def distances_of_model(model: Transformer, side: Side, n_positions: int) -> DistancesView:
-    """Return what self-attention on one side knows of distances. Raises MtkitError for a recurrent decoder."""
+    """Return how self-attention on one side uses distances. Raises MtkitError for a recurrent decoder."""
     if side == "tgt" and model.cfg.decoder == "ssru":
         raise MtkitError("the decoder is recurrent (SSRU), so it has no positions; give --side src")
     origin = f"of the model's {'source' if side == 'src' else 'target'} side"
@@ -85,8 +85,8 @@ def _biases(linear_biases: LinearBiases, origin: str, distances: range) -> Dista
             Panel("share of the weight that is left", dict(zip(names, biases.exp().tolist(), strict=True))),
         ],
         [
-            "Nothing is added to embeddings, and nothing of this is learned: a head's scores fall by its slope with "
-            "each token of distance.",
+            "Embeddings get no positions, and the model learns none: a head's scores fall by its slope with each "
+            "token of distance.",
             f"The slopes of the {len(slopes)} heads range from {flattest:.4g} to {steepest:.4g}: of two keys that fit "
             f"a query equally well, one {halves[0]:,.1f} tokens farther has half the weight in the steepest head, and "
             f"one {halves[1]:,.0f} tokens farther in the flattest.",
@@ -114,7 +114,7 @@ def _vectors(layers: Sequence[RelativePositions], origin: str) -> DistancesView:
 
 
 def _learned(distances: range, panels: Sequence[Panel]) -> list[str]:
-    """Say in words what the vectors are, which are longest, and which ones differ."""
+    """Describe the vectors in words: which are longest, and which differ."""
     reach = -distances[0]
     ahead = f" and {reach} ahead" if distances[-1] > 0 else ", since the decoder sees no later ones"
     sentences = [

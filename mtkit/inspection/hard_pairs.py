@@ -1,4 +1,4 @@
-"""Find the pairs of corpora that a model finds least likely: often noise, or what it has not learnt."""
+"""Find the pairs of corpora that a model finds least likely: often noise, or text that it has not learned."""
 
 import heapq
 from array import array
@@ -56,7 +56,7 @@ def rank_pairs(
 ) -> Ranking:
     """Score every pair, or an evenly spaced sample, and return those with the highest mean loss per target token.
 
-    Each corpus' tag is read as in training. Memory holds the `top` pairs and one float for every pair. Of equal
+    The model reads each corpus' tag as in training. Memory holds the `top` pairs and one float for every pair. Of equal
     losses the earlier pair comes first.
     """
     model = bundle.model.to(device)

@@ -1,4 +1,4 @@
-"""Show the masks of a padded batch, and measure what padding changes: each sentence in the batch against it alone."""
+"""Show the masks of a padded batch, and measure the effect of padding: each sentence in the batch and alone."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -138,7 +138,7 @@ def _difference(alone: tuple[Tensor, Tensor], batch: tuple[Tensor, Tensor], i: i
 
 @contextmanager
 def _padding_visible(model: Transformer) -> Iterator[None]:
-    """Let the model take no token for padding during the block, so that it hides none."""
+    """Make the model treat no token as padding during the block, so that it hides none."""
     pad_id, model.pad_id = model.pad_id, _NO_ID
     try:
         yield

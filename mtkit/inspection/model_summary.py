@@ -103,7 +103,7 @@ class Architecture:
 
     @property
     def is_classifier(self) -> bool:
-        """Whether the model gives labels."""
+        """Whether the model is a classifier."""
         return self.config.task == "classify"
 
     @classmethod
@@ -138,8 +138,8 @@ class Architecture:
             raise UsageError("--target: this classifier reads single texts; leave it out")
         if self.tokenizers is None:
             raise UsageError(
-                "the config's run has no tokenizers to count tokens with: give --tokens instead of a sentence, or run "
-                "`mtkit train-tokenizer` first"
+                "the run of the config has no tokenizers to count tokens with: give --tokens instead of a sentence, "
+                "or run `mtkit train-tokenizer` first"
             )
         src, tgt = self.tokenizers
         n_src = len(src.encode(as_one_line(sentence).strip()))
@@ -169,7 +169,7 @@ def summarize(config: Config, src_vocab_size: int, tgt_vocab_size: int, n_src: i
     if is_classifier:
         tgt_vocab_size, n_tgt = len(config.data.labels), 1
     if cfg.positions == "learned" and max(n_src, n_tgt) > cfg.max_positions:
-        raise UsageError(f"{max(n_src, n_tgt)} tokens, <end> counted, exceed model.max_positions={cfg.max_positions}")
+        raise UsageError(f"{max(n_src, n_tgt)} tokens, including <end>, exceed model.max_positions={cfg.max_positions}")
     try:
         with torch.device("meta"):
             model = new_network(config, src_vocab_size, tgt_vocab_size).eval()

@@ -1,4 +1,4 @@
-"""Make matplotlib figures without a display, and write them atomically as .png or .svg."""
+"""Create matplotlib figures without a display, and write them atomically as .png or .svg."""
 
 import warnings
 from collections.abc import Sequence

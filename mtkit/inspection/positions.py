@@ -1,4 +1,4 @@
-"""Show how positions are encoded: the vectors, the similarity of positions by distance, and the wavelengths."""
+"""Show the encoding of positions: the vectors, the similarity of positions by distance, and the wavelengths."""
 
 import math
 from collections.abc import Sequence
@@ -149,7 +149,7 @@ def heading(view: PositionsView) -> str:
 def summary(view: PositionsView) -> list[str]:
     """Explain the figures in three sentences."""
     if view.kind == "rotary":
-        first = "Nothing is added to embeddings: each position rotates the pairs of dimensions of queries and keys."
+        first = "Embeddings get no positions: each position rotates the pairs of dimensions of queries and keys."
     else:
         lengths = view.encoding.norm(dim=1)
         low, high = float(lengths.min()), float(lengths.max())

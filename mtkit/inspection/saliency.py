@@ -54,7 +54,7 @@ class Saliency:
 
     @property
     def is_of_label(self) -> bool:
-        """Whether the model is a classifier: the target is one of its labels."""
+        """Whether the model is a classifier, whose target is one of its labels."""
         return self.alignment is None
 
     def matrices(self) -> dict[str, list[list[float]]]:
@@ -294,7 +294,7 @@ def draw_saliency(path: Path, saliency: Saliency) -> None:
         data = {"maps": [asdict(heat_map) for heat_map in maps], "src": pair.src.pieces}
         title = f"What the translation of \u201c{pair.src.text}\u201d depends on"
         if saliency.is_of_label:
-            title = f"What speaks for {pair.tgt.text} in \u201c{pair.src.text}\u201d"
+            title = f"Evidence for {pair.tgt.text} in \u201c{pair.src.text}\u201d"
         write_page(path, "saliency", title=title, saliency=saliency, maps=maps, data=data)
         return
     size = len(maps) * (2.2 + 0.3 * len(pair.src.ids)), 1.9 + 0.28 * len(pair.tgt.ids)

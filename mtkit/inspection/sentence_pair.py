@@ -90,7 +90,7 @@ class Subject:
         if len(ids) > limit:
             raise MtkitError(
                 f"the {what} has {len(ids)} tokens, more than the {limit} that the model translates in one piece "
-                "(decode.max_src_tokens, or its learned positions); give one shorter sentence"
+                "(decode.max_src_tokens, or its learned positions); give a single, shorter sentence"
             )
         if UNK_ID in ids:
             characters = UnknownCharacters(tokenizer)
@@ -112,7 +112,8 @@ class ClassifierSubject:
 
     @torch.no_grad()
     def pair(self, text: str, target: str | None = None, label: str | None = None) -> SentencePair:
-        """Return what the classifier reads, from <start> on, with a label and its probability for a translation.
+        """Return the tokens that the classifier reads, from <start> on, with a label and its probability as the
+        translation.
 
         target: the second text, for a classifier of pairs. label: default: the likeliest. Raises UsageError if the
         texts are not as many as it reads, or for an unknown label, DataError for a blank text, MtkitError for one that
@@ -156,8 +157,8 @@ def check_drawable(pair: SentencePair) -> None:
     for side, tokens in (("source", pair.src), ("target", pair.tgt)):
         if len(tokens.ids) > MAX_DRAWN:
             raise MtkitError(
-                f"the {side} has {len(tokens.ids)} tokens, more than the {MAX_DRAWN} that can be drawn readably; give "
-                "a shorter sentence, or take all figures with --json and no --output"
+                f"the {side} has {len(tokens.ids)} tokens, more than the {MAX_DRAWN} that fit into a readable "
+                "picture; give a shorter sentence, or use --json without --output to get all figures"
             )
 
 

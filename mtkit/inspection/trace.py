@@ -53,7 +53,7 @@ class AttentionMap:
         return products if self.added is None else products + self.added
 
     def only(self, head: int | None) -> "AttentionMap":
-        """Return the map with this head alone; None: with all."""
+        """Return the map with only this head; None: with all heads."""
         if head is None:
             return self
         row = [self.heads.index(head)]
@@ -89,7 +89,7 @@ class AttentionTrace:
         """
         for kind in kinds:
             if not self.layers(kind) and self.is_classifier:
-                raise UsageError(f"a classifier has no {NAMES[kind]}: it is an encoder, with --kind encoder alone")
+                raise UsageError(f"a classifier has no {NAMES[kind]}: it is an encoder, so use --kind encoder")
             if not self.layers(kind):
                 raise UsageError(f"this model has no {NAMES[kind]}: its decoder is recurrent (model.decoder=ssru)")
         maps = [attention for attention in self.maps if not kinds or attention.kind in kinds]

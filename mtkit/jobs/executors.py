@@ -22,7 +22,7 @@ ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "
 
 
 class Executor(Protocol):
-    """Makes shards. Use it in a with block, which ends the processes that it has started."""
+    """Makes shards. Use it in a with block, which ends the processes that the executor has started."""
 
     makes_here: bool  # whether it makes all shards in this process, so that tasks need not be picklable
 
@@ -147,8 +147,8 @@ class Processes:
         end_all([worker.process])
         hint = "; memory may have run out: use fewer --workers" if ended.may_lack_memory else ""
         if n_deaths == MAX_DEATHS:
-            raise MtkitError(f"{shard}: its process ended {n_deaths} times before it was made ({ended}){hint}")
-        log.warning(f"{shard}: its process ended ({ended}); making it again")
+            raise MtkitError(f"{shard}: the process that worked on it ended {n_deaths} times ({ended}){hint}")
+        log.warning(f"{shard}: the process that worked on it ended ({ended}); trying again")
 
 
 def _work(connection: Connection) -> None:

@@ -1,4 +1,4 @@
-"""What the result of a job depends on: settings, input files and mtkit's version, as its work folder records them."""
+"""Record in the work folder what the result of a job depends on: settings, input files and mtkit's version."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ _FORMAT = 1
 
 
 def job_file(inputs: Sequence[Path], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the job file of a new job says."""
+    """Return the content of the job file of a new job."""
     stamps = dict(zip(_keys(inputs), map(stamp, inputs), strict=True))  # first: a file may change meanwhile
     return {"mtkit_job": _FORMAT, "identity": _identity(settings, inputs, {}, {}), "stamps": stamps}
 
@@ -26,7 +26,7 @@ def job_file(inputs: Sequence[Path], settings: Mapping[str, Any]) -> dict[str, A
 def check_identity(work: Path, inputs: Sequence[Path], settings: Mapping[str, Any], restart_hint: str) -> str:
     """Return the checksum of the identity of the job in the work folder.
 
-    Raises MtkitError, which says what differs, if the job has another identity.
+    Raises MtkitError with the differences if the job has another identity.
 
     restart_hint: how a user discards it.
     """
@@ -37,7 +37,7 @@ def check_identity(work: Path, inputs: Sequence[Path], settings: Mapping[str, An
         identity, stamps = dict(content["identity"]), dict(content["stamps"])
         now = _identity(settings, inputs, dict(identity["inputs"]), stamps)
     except (ValueError, KeyError, TypeError):
-        raise MtkitError(f"{work / JOB_FILE}: cannot be read; {restart_hint}") from None
+        raise MtkitError(f"{work / JOB_FILE}: cannot read the job file; {restart_hint}") from None
     if changes := [f"{name} was {_short(old)}, now {_short(new)}" for name, old, new in differences(identity, now)]:
         raise MtkitError(
             f"{work}: holds an interrupted job that differs: {'; '.join(changes)}; run the original command to "
@@ -47,7 +47,7 @@ def check_identity(work: Path, inputs: Sequence[Path], settings: Mapping[str, An
 
 
 def stamp(path: Path) -> list[int]:
-    """Return what changes when a file is written."""
+    """Return the properties of a file that change when a program writes to it."""
     status = path.stat()
     return [status.st_size, status.st_mtime_ns]
 
@@ -55,7 +55,7 @@ def stamp(path: Path) -> list[int]:
 def _identity(
     settings: Mapping[str, Any], inputs: Sequence[Path], checksums: Mapping[str, str], stamps: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what the result depends on. checksums: of the inputs when they had these stamps; else they are read."""
+    """Return the identity of a job. checksums: of the inputs with these stamps; it reads inputs without one."""
     missing = object()
 
     def checksum(key: str, path: Path) -> str:
@@ -77,6 +77,6 @@ def _keys(inputs: Sequence[Path]) -> list[str]:
 
 
 def _short(value: object) -> str:
-    """Return a value for a message; of a checksum the beginning."""
+    """Return a value for a message; shorten checksums."""
     text = "missing" if value is None else str(value)
     return f"{text[:12]}..." if len(text) == 64 else text

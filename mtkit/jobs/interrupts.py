@@ -1,4 +1,4 @@
-"""Run the clean-up of a process before a signal ends it, and keep Ctrl-C away from the processes that it starts."""
+"""Run the clean-up of a process before a signal ends it, and protect its child processes from Ctrl-C."""
 
 import signal
 import threading

@@ -1,8 +1,9 @@
-"""A job over files: stages of shards in a work folder, which several processes can make; the result is always the same.
+"""A job over files: stages of shards in a work folder, made by one or several processes with the same result.
 
-The work folder, by default OUTPUT.mtkit-job, holds job.json, which says what the result depends on (the identity), a
-lock, and under the first digits of the identity's checksum a folder for each stage, with a folder for each finished
-shard. A killed job resumes from these: it checks shards against their checksums, and makes those again that differ.
+The work folder, by default OUTPUT.mtkit-job, holds a lock and job.json, which records what the result depends on (the
+identity). Under the first digits of the identity's checksum, it has a folder for each stage, with a folder for each
+finished shard. A killed job resumes from these: it checks shards against their checksums, and makes those again that
+differ.
 """
 
 import errno
@@ -32,7 +33,9 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Stage:
-    """One step of a job: shards that depend only on earlier stages, so all can be made at the same time."""
+    """One step of a job: shards that depend only on earlier stages, so that processes can make all of them at the same
+    time.
+    """
 
     name: str  # of its folder, and in messages
     task: ShardTask
@@ -59,8 +62,8 @@ def run_job(
 ) -> Result:
     """Return what make returns; it runs the stages one after the other (`Job.run`) and then calls `Job.finish`.
 
-    inputs, settings (JSON): all that the output depends on; mtkit's version is added. restart: discard an
-    interrupted job. restart_hint: how a user does that, for error messages.
+    inputs, settings (JSON): all that the output depends on, besides mtkit's version. restart: discard an interrupted
+    job. restart_hint: how a user does that, for error messages.
 
     Raises MtkitError if an interrupted job in the work folder differs (the message says in what), or if another process
     works on it. After any exception, including KeyboardInterrupt (also from SIGTERM), finished shards are kept.
@@ -69,10 +72,10 @@ def run_job(
     work = work_folder(output)
     with termination_as_interrupt(), executor, _disk_full_explained(work):
         if restart and (work / JOB_FILE).is_file():
-            with _locked(work, "end it before --restart"):
+            with _locked(work, "end that process before you use --restart"):
                 remove_folder(work)
         _check_place(work)
-        with _locked(work, "wait until it ends"):
+        with _locked(work, "wait until that process ends"):
             remove_leftovers_of(output)
             remove_leftovers_of(work)
             _start(work, inputs, settings)
@@ -88,7 +91,7 @@ def work_folder(output: Path) -> Path:
 
 
 class Job:
-    """A job under way; made by `run_job`."""
+    """A running job, from `run_job`."""
 
     def __init__(self, work: Path, digest: str, executor: Executor) -> None:
         """digest: the checksum of the job's identity."""
@@ -99,12 +102,12 @@ class Job:
 
     @contextmanager
     def kept_on_failure(self) -> Iterator[None]:
-        """If the block raises, keep the work that is done."""
+        """Keep the finished work if the block raises."""
         try:
             yield
         except BaseException:
             if any(self.folder.glob("*/[0-9]*")):
-                log.warning(f"{self.work}: keeps what is done; run the same command again to continue")
+                log.warning(f"{self.work}: mtkit keeps the finished work here; run the same command again to continue")
             else:
                 remove_folder(self.work)
             raise
@@ -138,14 +141,14 @@ class Job:
         return folder / name
 
     def finish(self, write: Callable[[], None]) -> None:
-        """Write the outputs and remove the work folder. write is called again if it was interrupted."""
+        """Write the outputs and remove the work folder. If write is interrupted, the next start calls it again."""
         write()
         remove_folder(self.work)
 
     def concatenate(self, stage: str, shards: Iterable[int], name: str, output: Path, *, header: bytes = b"") -> None:
         """Write the file of this name of these shards of a stage, one after the other, to the output, atomically.
 
-        Files named .gz, .xz or .zst can be joined like that, too. header: bytes to begin with.
+        This also works for files named .gz, .xz or .zst. header: bytes to begin with.
         Raises MtkitError if a file differs from its checksum.
         """
         remove_leftovers_of(output.resolve())
@@ -163,7 +166,7 @@ class Job:
 
 
 def _done_of(folder: Path) -> Done:
-    """Return what a finished shard holds. Raises MtkitError if its done file is damaged."""
+    """Return the content of a finished shard. Raises MtkitError if its done file is damaged."""
     try:
         return read_done(folder)
     except ValueError:
@@ -171,14 +174,14 @@ def _done_of(folder: Path) -> Done:
 
 
 def _damaged(folder: Path) -> MtkitError:
-    """Return the error for a damaged shard, and remove it, so that it is made again."""
+    """Return the error for a damaged shard, and remove the shard, so that the next start makes it again."""
     remove_folder(folder)
-    return MtkitError(f"{folder}: damaged; run the same command again, which makes it again")
+    return MtkitError(f"{folder}: damaged; run the same command again to repair it")
 
 
 @contextmanager
 def _disk_full_explained(work: Path) -> Iterator[None]:
-    """Turn the system's error for a full disk into one that says where and what to do."""
+    """Turn the system's error for a full disk into one with the place and the remedy."""
     try:
         yield
     except OSError as error:
@@ -186,21 +189,23 @@ def _disk_full_explained(work: Path) -> Iterator[None]:
             raise
         raise MtkitError(
             f"{error.filename or work}: {error.strerror}; free some space, then run the same command again: {work} "
-            "keeps what is done"
+            "keeps the finished work"
         ) from error
 
 
 def _check_place(work: Path) -> None:
-    """Raise MtkitError if something other than the work folder of a job is at its place."""
+    """Raise MtkitError if the path of the work folder belongs to something else."""
     if not work.exists() or (work / JOB_FILE).is_file():
         return
     if not work.is_dir() or any(path.name != _LOCK and TEMPORARY not in path.name for path in work.iterdir()):
-        raise MtkitError(f"{work}: exists, but is not the work folder of a job; remove it, or choose another output")
+        raise MtkitError(
+            f"{work}: already exists, but is not the work folder of a job; remove it, or choose another output"
+        )
 
 
 @contextmanager
 def _locked(work: Path, remedy: str) -> Iterator[None]:
-    """Lock the work folder, which is created if needed. Raises MtkitError if another process works in it."""
+    """Create the work folder if needed, and lock it. Raises MtkitError if another process works in it."""
     with open_locked(work / _LOCK) as lock:
         if lock is None:
             raise MtkitError(f"{work}: another mtkit process is working on this job; {remedy}")
@@ -208,7 +213,7 @@ def _locked(work: Path, remedy: str) -> Iterator[None]:
 
 
 def _start(work: Path, inputs: Sequence[Path], settings: Mapping[str, Any]) -> None:
-    """Write the job file, unless a job is there."""
+    """Write the job file, unless the folder already has one."""
     if (work / JOB_FILE).is_file():
         return
     try:

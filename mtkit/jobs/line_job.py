@@ -1,7 +1,7 @@
-"""A job over lines: windows of lines in, as many output lines out, in the order of the input.
+"""A job over lines: it turns windows of lines into the same number of output lines, in the order of the input.
 
-The job does not know what the lines are: its caller passes a function that loads the work, such as a model, in each
-process. The bytes of the output do not depend on the number of processes or on interruptions.
+The job does not know the meaning of the lines: its caller passes a function that loads the work, such as a model, in
+each process. The bytes of the output do not depend on the number of processes or on interruptions.
 """
 
 import itertools
@@ -35,7 +35,7 @@ Work = Callable[[Sequence[str], int], tuple[Sequence[str], Note]]
 
 @dataclass(frozen=True)
 class Text:
-    """What a job reads."""
+    """The input of a job."""
 
     read: Callable[[], Iterable[str]]  # yields the lines, which hold no LF; picklable if the executor has processes
     files: Sequence[Path]  # that they come from
@@ -48,7 +48,7 @@ class Text:
 
 @dataclass(frozen=True)
 class LineJobResult:
-    """What a finished job did, in all its processes and starts."""
+    """The result of a finished job, over all its processes and starts."""
 
     n_lines: int
     notes: Sequence[Note]  # of the windows, in order
@@ -85,19 +85,20 @@ def run_line_job(
     """Write the output lines of a text to a file, or hand them to `finish`; resume an interrupted job.
 
     An output named `.gz`, `.xz` or `.zst` is compressed, window by window.
-    load: returns the work; called once in each process that works, so it must be picklable unless the executor makes
-    all shards in this process.
+    load: returns the work. Each process that works calls it once, so it must be picklable unless the executor makes all
+    shards in this process.
     settings: JSON of all that the output depends on besides the text, such as the checksum of a model.
-    window_lines: how many lines the work takes at once. name, unit: what is done and to what, for messages.
+    window_lines: number of lines for one call of the work. name, unit: the activity and its object, for messages.
     restart: discard an interrupted job. restart_hint: how a user does that, for messages.
-    finish: writes the output itself; called again if it was interrupted.
+    finish: writes the output itself; if it is interrupted, the next start calls it again.
 
     Raises UsageError if the output is a file of the text, and MtkitError as `jobs.job.run_job` does. After any
-    exception, errors of the work and KeyboardInterrupt (also from SIGTERM) included, the windows done are kept.
+    exception, including errors of the work and KeyboardInterrupt (also from SIGTERM), the job keeps the finished
+    windows.
     """
     for path in text.files:
         if output.exists() and path.exists() and output.samefile(path):
-            raise UsageError(f"{output} is the input file {path}: give another --output")
+            raise UsageError(f"{output} is the input file {path}: choose another --output")
     suffix = packing(output)  # of the name as given, not of a link's target, as for reading
 
     def make(job: Job) -> LineJobResult:
@@ -119,7 +120,7 @@ def run_line_job(
         job.finish(write)
         for path, before in zip(text.files, stamps, strict=True):
             if not path.exists() or stamp(path) != before:
-                log.warning(f"{path}: changed after the job had read it; {output} has what the file held before")
+                log.warning(f"{path}: changed after the job had read it; {output} belongs to the earlier content")
         return result
 
     return run_job(
@@ -159,7 +160,7 @@ class _Windows:
     window_lines: int
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the index, which takes megabytes for a long text; each process reads it from the folder."""
+        """Leave out the index, which takes megabytes for a long text, because each process reads it from the folder."""
         return {"folder": self.folder, "window_lines": self.window_lines}
 
     @cached_property

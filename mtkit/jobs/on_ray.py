@@ -1,4 +1,4 @@
-"""Make shards on a Ray cluster, or with a Ray that runs on this machine only."""
+"""Make shards on a Ray cluster, or with a local Ray on this machine."""
 
 import os
 import socket
@@ -17,7 +17,7 @@ _POLL_S = 5.0  # how often to look whether machines have joined
 
 
 class OnRay:
-    """Makes shards as tasks of Ray, on all machines that are in the cluster at the moment.
+    """Makes shards as tasks of Ray, on all machines that are currently in the cluster.
 
     A task that keeps something, such as a model, from one shard to the next (`keeps_state` is True) runs in actors.
     """
@@ -103,7 +103,7 @@ class OnRay:
         ) as error:
             first_line = str(error).partition("\n")[0]
             raise MtkitError(
-                f"{shard}: its process ended {MAX_DEATHS} times before it was made ({first_line})"
+                f"{shard}: the process that worked on it ended {MAX_DEATHS} times ({first_line})"
             ) from None
 
 
@@ -122,7 +122,7 @@ class _Tasks:
         self._task = ray.remote(num_cpus=1, max_retries=MAX_DEATHS - 1)(_make_shard)
 
     def has_room(self, n_pending: int) -> bool:
-        """Return whether another shard should be handed over: enough that no core waits for this process."""
+        """Return whether to submit another shard, so that no core waits for this process."""
         return bool(n_pending < 2 * self._ray.cluster_resources().get("CPU", 1) + 1)
 
     def start(self, index: int) -> Any:
@@ -165,7 +165,7 @@ def _make_shard(make: MakeShard, index: int, folder: Path) -> None:
 
 
 def _go_to(folder: Path) -> None:
-    """Take paths as the process that started the job does: relative to its folder, if this machine has it."""
+    """Resolve paths like the process that started the job: relative to its folder, if this machine has it."""
     with suppress(OSError):
         os.chdir(folder)
 

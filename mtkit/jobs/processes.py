@@ -1,4 +1,4 @@
-"""Worker processes of this machine: started, sent messages, asked for answers, ended."""
+"""Start worker processes on this machine, exchange messages with them, and end them."""
 
 import signal
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ _STOP_S = 5.0  # how long a process may take to end before we kill it
 
 
 class ProcessEnded(Exception):
-    """A worker process ended before it answered. Its text says how."""
+    """A worker process ended before it answered; the text has the exit code."""
 
     def __init__(self, code: int | None) -> None:
         """code: the exit code; None if the process runs but no longer answers."""
@@ -20,12 +20,12 @@ class ProcessEnded(Exception):
 
 
 def how_it_ended(code: int) -> str:
-    """Return an exit code as messages show it."""
+    """Format an exit code for messages."""
     return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
 class WorkerProcess:
-    """One process at the other end of a connection; it gets no Ctrl-C while it starts, and ends with its parent."""
+    """One process at the other end of a connection; it receives no Ctrl-C while it starts, and ends with its parent."""
 
     def __init__(self, work: Callable[..., None], *arguments: Any) -> None:
         """Start a process that calls work(*arguments, connection), which should return when the connection closes."""
@@ -61,7 +61,7 @@ class WorkerProcess:
         return ProcessEnded(self._process.exitcode)
 
     def ask_to_end(self, *, at_once: bool = False) -> None:
-        """Close the connection, so that the process ends when it has nothing to do; at_once: whatever it does."""
+        """Close the connection, so that the process ends when it is idle; at_once: end it immediately."""
         self.connection.close()
         if at_once:
             self._process.terminate()

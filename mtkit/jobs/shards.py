@@ -1,6 +1,6 @@
-"""Make a shard: a folder with the files that one call of a pure function wrote, and a done file with their checksums.
+"""Make a shard: a folder with the files from one call of a pure function, and a done file with their checksums.
 
-A shard's folder appears whole under its final name or not at all, so any number of processes may make the same shard.
+A shard's folder appears complete under its final name or not at all, so several processes may make the same shard.
 """
 
 import errno
@@ -25,7 +25,7 @@ ShardTask = Callable[[int, Path], Mapping[str, int]]
 
 @dataclass(frozen=True)
 class Done:
-    """What a finished shard holds."""
+    """The content of a finished shard."""
 
     files: dict[str, str]  # sha256 by name
     counts: dict[str, int]
@@ -43,7 +43,7 @@ def finished_shards(stage_folder: Path) -> set[int]:
 
 
 def read_done(folder: Path) -> Done:
-    """Return what the done file of a shard says. Raises ValueError if it is damaged."""
+    """Return the content of a shard's done file. Raises ValueError if it is damaged."""
     values = parse_json((folder / _DONE_FILE).read_bytes())
     if not isinstance(values, dict) or {*values} != {"files", "counts"}:
         raise ValueError(f"{folder / _DONE_FILE}: not the done file of a shard")
@@ -51,7 +51,7 @@ def read_done(folder: Path) -> Done:
 
 
 def verified(folder: Path) -> Done | None:
-    """Return what a shard holds; None if it is missing, or a file differs from its checksum."""
+    """Return the content of a shard; None if it is missing, or a file differs from its checksum."""
     try:
         done = read_done(folder)
         intact = all(sha256_file(folder / name) == sha256 for name, sha256 in done.files.items())

@@ -181,7 +181,7 @@ def test_the_same_job_twice_is_refused(tmp_path):
         time.sleep(0.02)
     second = start(tmp_path / "out")
     assert "another mtkit process is working on this job" in failed(second)
-    with pytest.raises(MtkitError, match="end it before --restart"):
+    with pytest.raises(MtkitError, match="end that process before you use --restart"):
         cubes(tmp_path / "out", InProcess(), restart=True)
     (faults / "wait-3").unlink()
     end(first)

@@ -255,7 +255,7 @@ def test_a_signal_leaves_a_resumable_job_and_a_message(text, caplog, number):
 
     with pytest.raises(KeyboardInterrupt):
         run(signalled)
-    assert "out.txt.mtkit-job: keeps what is done" in caplog.text and "same command again" in caplog.text
+    assert "out.txt.mtkit-job: mtkit keeps the finished work" in caplog.text and "same command again" in caplog.text
     assert signal.getsignal(number) == before
     run(work := Capitals())
     assert work.first_lines == [5, 9, 13, 17]
@@ -305,7 +305,7 @@ def test_one_process_at_a_time_writes_an_output(text):
 
 def test_a_text_is_not_overwritten_by_its_translation(text):
     Path("link.txt").symlink_to("in.txt")
-    with pytest.raises(UsageError, match=r"in.txt: give another --output"):
+    with pytest.raises(UsageError, match=r"in.txt: choose another --output"):
         run(output="link.txt")
 
 

@@ -41,7 +41,7 @@ def test_a_shard_that_kills_three_workers_of_ray_ends_the_job(tmp_path):
     process = start(tmp_path / "out", "--ray", "--faults", faults)
     stdout, stderr = process.communicate(timeout=300)
     assert process.returncode == 1
-    assert "mtkit: shard 3 of stage numbers: its process ended 3 times" in stderr
+    assert "mtkit: shard 3 of stage numbers: the process that worked on it ended 3 times" in stderr
     assert stdout == ""
     assert (faults / "kill-3").read_text() == "6"
 
