@@ -116,7 +116,7 @@ class _Closed(io.TextIOBase):
     """Stand-in for a closed stdout, which fails only when the command writes its results."""
 
     def write(self, text: str) -> int:
-        raise OSError(errno.EBADF, "standard output is closed, so the results are lost", "standard output")
+        raise OSError(errno.EBADF, "closed, so the results are lost", "standard output")
 
 
 def _open_closed_streams() -> None:

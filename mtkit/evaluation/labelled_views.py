@@ -39,7 +39,7 @@ def as_text(result: LabelledEvaluation) -> Iterator[str]:
         yield ""
         yield "most frequent mistakes:"
         for right, found, n in confusions[:_MOST_CONFUSIONS]:
-            yield f"{n:>8,} {right} labelled {found}"
+            yield f"{n:>8,}  {right} labelled {found}"
 
 
 def _with_interval(share: metrics.Share) -> str:

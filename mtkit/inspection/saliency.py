@@ -188,7 +188,7 @@ def measure_label_saliency(
     layer: int | None = None,
     advance: Callable[[], object] = lambda: None,
 ) -> Saliency:
-    """Measure in all three ways what speaks for the pair's label; arguments as for `measure_saliency`.
+    """Measure in all three ways which tokens speak for the pair's label; arguments as for `measure_saliency`.
 
     layer: of the encoder, from 1; default: the last, from which the label is read.
     """

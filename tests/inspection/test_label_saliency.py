@@ -189,7 +189,7 @@ def test_the_page_speaks_of_a_label(folder, single, tmp_path):
     assert run(folder / "single", TEXT, "-o", str(path)).exit_code == 0
     page = path.read_text(encoding="utf-8")
     label = single.pair(TEXT).tgt.text
-    assert f"What speaks for {label} in \u201c{TEXT}\u201d" in page
+    assert f"Evidence for {label} in \u201c{TEXT}\u201d" in page
     for foreign in ("translation", "target token", "button type"):
         assert foreign not in page
 

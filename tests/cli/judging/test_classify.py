@@ -227,7 +227,7 @@ def test_evaluate_names_a_bad_row(run_dir, tmp_path, row, message):
 def test_evaluate_refuses_what_is_for_the_other_task(run_dir, tmp_path, bundle_of_a_run):
     path = write(tmp_path / "test.tsv", sentences(4, seed=4))
     for arguments, message in (
-        (["--tsv", path, "--metric", "bleu", "--beam-size", 3], "--metric, --beam-size: for translators"),
+        (["--tsv", path, "--metric", "bleu", "--beam-size", 3], "--metric, --beam-size: only for translators"),
         (["--tsv", path, "-o", tmp_path / "out.txt"], "give a name that ends in .html"),
         (["--model", run_dir], "score one at a time"),
     ):
@@ -245,7 +245,7 @@ def test_evaluate_refuses_what_is_for_the_other_task(run_dir, tmp_path, bundle_o
 def test_evaluate_without_a_test_set_says_what_to_give(run_dir):
     _, stderr, code = run("evaluate", "--model", run_dir)
     assert code == 1
-    assert "no test set (data.test); give --tsv" in stderr
+    assert "no test set (data.test); use --tsv" in stderr
 
 
 def test_inspect_attention_shows_the_row_that_decides_the_label(run_dir, tmp_path):
