@@ -132,7 +132,7 @@ def test_a_job_with_other_input_is_refused(tmp_path):
 def test_a_folder_that_is_no_job_is_left_alone(tmp_path):
     work_of(tmp_path / "out").mkdir()
     (work_of(tmp_path / "out") / "thesis.txt").write_text("precious")
-    with pytest.raises(MtkitError, match=r"out\.mtkit-job: exists, but is not"):
+    with pytest.raises(MtkitError, match=r"out\.mtkit-job: already exists, but is not"):
         cubes(tmp_path / "out", InProcess())
     assert (work_of(tmp_path / "out") / "thesis.txt").read_text() == "precious"
 
@@ -140,7 +140,7 @@ def test_a_folder_that_is_no_job_is_left_alone(tmp_path):
 def test_a_damaged_job_file_is_named(tmp_path):
     interrupted(tmp_path / "out")
     (work_of(tmp_path / "out") / "job.json").write_text("{")
-    with pytest.raises(MtkitError, match=r"job\.json: cannot be read; .*--restart"):
+    with pytest.raises(MtkitError, match=r"job\.json: cannot read the job file; .*--restart"):
         cubes(tmp_path / "out", InProcess())
 
 

@@ -129,7 +129,7 @@ def _view_lines(name: str, near: embeddings.Neighbours) -> list[str]:
         "Euclidean": [f"{neighbour.token} {neighbour.distance:.2f}" for neighbour in near.euclidean],
     }
     if not near.cosine:
-        return [f"  {name:<19}  none: training has not changed this vector"]
+        return [f"  {name:<19} none: training has not changed this vector"]
     lines = []
     for measure, cells in rows.items():
         head = f"  {name if measure == 'cosine' else '':<19} {measure:<10} "
