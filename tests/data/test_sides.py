@@ -82,7 +82,7 @@ def test_counts_of_another_vocabulary_are_refused(tmp_path):
     with pytest.raises(DataError, match=rf"sides\.npz: .*{src.vocab_size}"):
         load_counts(path, src, src)
     path.write_bytes(b"PK no")
-    with pytest.raises(DataError, match=r"sides\.npz: cannot be read"):
+    with pytest.raises(DataError, match=r"sides\.npz: cannot read the file"):
         load_counts(path, src, src)
 
 

@@ -85,7 +85,7 @@ def test_text_that_is_not_utf8_names_the_option_that_reads_it():
     [
         (["m.tmx", "-o", "m.tmx"], "the same file as the input"),
         (["m.tmx", "-o", "out.txt"], "--output out.txt"),
-        (["m.tmx", "-o", "no/folder/x.tsv"], "there is no folder no/folder"),
+        (["m.tmx", "-o", "no/folder/x.tsv"], "the folder no/folder does not exist"),
         (["m.tmx", "-o", "out.tsv", "--encoding", "xx"], "--encoding xx"),
         (["t.en", "t.de", "-o", "out.tmx", "--langs", "e"], "--langs e"),
         (["plain.tsv", "-o", "out.tmx"], "--langs"),

@@ -63,7 +63,7 @@ def test_the_suffix_says_what_is_drawn_in_capitals_too(run, command):
         ("page", "the name must end in"),
         ("folder.html", "this is a folder; name a file in it"),
         ("file/page.html", "file is a file"),
-        ("no/page.html", "there is no folder no"),
+        ("no/page.html", "the folder no does not exist"),
     ],
 )
 def test_an_unwritable_file_is_refused_before_any_work(run, command, output, message):
