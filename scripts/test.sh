@@ -24,4 +24,4 @@ run mypy
 run lint-imports
 run python scripts/check_words.py
 export OMP_NUM_THREADS=1 # a core for each process of the tests
-run pytest -n auto ${tier[@]+"${tier[@]}"} "$@" # as bash 3 wants an array that may be empty
+run pytest -n auto --dist worksteal ${tier[@]+"${tier[@]}"} "$@" # as bash 3 wants an array that may be empty
