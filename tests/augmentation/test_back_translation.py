@@ -218,16 +218,16 @@ def test_noise_drops_a_tenth_and_depends_on_the_text():
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("-i", "mono.txt"), "both --out-src and --out-tgt"),
-        (("-i", "mono.txt", "--out-src", "a"), "both --out-src and --out-tgt"),
+        (("-i", "mono.txt"), "either --output, or both --out-src and --out-tgt"),
+        (("-i", "mono.txt", "--out-src", "a"), "either --output, or both --out-src and --out-tgt"),
         (("-i", "none.txt", "-o", "a"), "--input none.txt: no such file"),
         (("-i", "mono.txt", "-o", "mono.txt"), "different files: mono.txt, "),
         (("-i", "mono.txt", "-o", "a", "--rejected", "a"), "different files: mono.txt, "),
         (("-i", "mono.txt", "-o", "."), "--output .: this is a folder"),
-        (("-i", "mono.txt", "-o", "a", "--tag", "bt"), "--tag bt: must be a name"),
+        (("-i", "mono.txt", "-o", "a", "--tag", "bt"), "--tag bt: must be a name without spaces in angle"),
         (
             ("-i", "mono.txt", "-o", "a", "--n-best", "9"),
-            "decode.beam_size=3",
+            "9 translations per line are more than decode.beam_size=3",
         ),
     ],
 )

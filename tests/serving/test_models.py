@@ -74,7 +74,7 @@ def test_one_of_two_scripts_is_not_guessed():
 
 
 def test_two_models_of_one_pair_are_refused():
-    with pytest.raises(UsageError, match="en-fr and other both translate en-fr"):
+    with pytest.raises(UsageError, match="en-fr and other both translate en-fr; serve one"):
         ServedModels([Model(ModelVersion(Path(name), "1"), "en", "fr", 4) for name in ("en-fr", "other")])
 
 

@@ -238,10 +238,10 @@ def test_only_faults_fail(run, monkeypatch):
 @pytest.mark.parametrize(
     ("args", "exit_code", "message"),
     [
-        ([], 1, "/nowhere/dev.tsv as test and dev sets"),
+        ([], 1, "config.yaml sets /nowhere/dev.tsv as test and dev sets"),
         (["--src", "none.txt"], 1, "none.txt: no such file"),
         (["--src", "empty.txt"], 1, "empty.txt: no lines to translate"),
-        (["--check", "everything"], 2, "--check everything: not one of batch, order"),
+        (["--check", "everything"], 2, "--check everything: not one of batch, order, cache, n-best"),
         (["--precision", "int3"], 2, "--precision int3: not one of bf16, int8"),
         (
             ["--src", "lines.txt", "--set", "decode.coverage_penalty=0.2"],

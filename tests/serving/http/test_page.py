@@ -554,7 +554,12 @@ def test_a_document_that_cannot_be_translated_says_why(make_site):
         wait_for(page, "document.querySelectorAll('#jobs .bad').length === 4")
         reasons = page.locator("#jobs .bad").all_inner_texts()
         assert len(reasons) == 4
-        facts = ("docx", "limit is 0.001 MB", "cannot translate files with the extension .exe", "set source")
+        facts = (
+            "docx",
+            "has 0.0 MB; the limit is 0.001 MB",
+            "cannot translate files with the extension .exe",
+            "set source",
+        )
         for reason, fact in zip(reasons, facts, strict=True):
             assert fact in reason.replace("DOCX", "docx")
         assert page.locator("main img, main script").count() == 0
