@@ -75,9 +75,8 @@ def test_a_finished_run_leaves_a_report_with_a_plain_summary(finished_run):
     words = words_of(path)
     assert "It learned from 120 sentences and their translations" in words, "as many as the corpus has"
     bleu = json.loads((finished_run / "model" / "manifest.json").read_text())["training"]["dev_metrics"][0]
-    assert "which mtkit used to choose the version to keep (some of them are in its training text)" in words, (
-        "two of the eight"
-    )
+    assert "On 3 sentences, which mtkit used to choose" in words
+    assert "(some of them are in its training text)" in words, "two of the eight"
     assert f"{bleu['score']:.1f} of 100 points" in words
     assert bleu["signature"] in words
 
@@ -97,7 +96,8 @@ def test_dev_pairs_outside_the_training_text_are_reported_as_such(copied_run, de
         del record["text"]["dev"]["n_in_training"]
     (copied_run / "run.json").write_text(json.dumps(record))
     words = words_of(write_report(copied_run))
-    assert "which mtkit used to choose the version to keep (none of them is in its training text)" in words
+    assert "On 3 sentences, which mtkit used to choose" in words
+    assert "(none of them is in its training text)" in words
     assert "are also in the training text" not in words
 
 
