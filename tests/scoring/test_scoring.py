@@ -183,7 +183,9 @@ def test_a_side_beyond_learned_positions_is_not_cut(loaded):
     fits, long_source, long_target = scorer.score([(fitting, fitting), (fitting + "a", "a"), ("a", fitting + "a")])
     assert fits.n_tokens == 8
     assert long_source.problem == "the source is longer than model.max_positions=8"
-    assert "translation is longer" in long_target.problem and "model.max_positions=8" in long_target.problem
+    assert long_target.problem is not None
+    assert "translation is longer" in long_target.problem
+    assert "model.max_positions=8" in long_target.problem
 
 
 def test_a_perplexity_beyond_all_floats_is_infinite():
