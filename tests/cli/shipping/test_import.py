@@ -54,7 +54,7 @@ def test_a_folder_with_content_is_left_alone(make_marian, tmp_path):
     (tmp_path / "models" / "precious").touch()
     done = run("import", make_marian(tmp_path / "marian"), "--out", tmp_path / "models")
     assert done.exit_code == 2
-    assert "models: exists" in done.stderr
+    assert "models: already exists" in done.stderr
     assert [path.name for path in (tmp_path / "models").iterdir()] == ["precious"]
 
 
