@@ -15,7 +15,8 @@ _DASHES = "–—"
 # What may stand between such a mark and the space: brackets and quotation marks. German and Danish close „so“ and »so«,
 # with marks that open a quotation elsewhere, so those count only before white space.
 _CLOSING = "\"'”’»›)]}」』）］】》〉"
-_CLOSING_BEFORE_SPACE = f"{_CLOSING}“‘«‹"
+_DIRECTION = "\u061c\u200e\u200f\u202c\u2069"  # marks of direction, and ends of text in another one, show nothing
+_CLOSING_BEFORE_SPACE = f"{_CLOSING}“‘«‹{_DIRECTION}"
 _SPACED_CLOSING = r"(?:[ \u00a0\u202f][»›](?!\S))?+"  # French: « Entrez. »
 _AT_END = f"{_CLOSING_BEFORE_SPACE} \t\n\r\v\f\u00a0\u2009\u202f\u3000"
 

@@ -41,6 +41,12 @@ def test_a_date_an_ordinal_or_an_abbreviation_does_not_end_a_sentence(sentence):
     assert sentences(sentence) == [sentence]
 
 
+@pytest.mark.parametrize("mark", ["\u200e", "\u200f", "\u202c"])
+def test_a_mark_of_direction_behind_a_full_stop_hides_no_end(mark):
+    assert sentences(f"It rained.{mark} We left.{mark}") == [f"It rained.{mark}", f"We left.{mark}"]
+    assert final_marks(f"Why?{mark}") == f"?{mark}"
+
+
 def test_what_is_short_and_no_abbreviation_ends_a_sentence():
     assert sentences("It closed at 5 p.m. Then we left the U.S. It rained.") == [
         "It closed at 5 p.m.",

@@ -1,5 +1,6 @@
 """The cues of SubRip and WebVTT subtitles, with the places of their lines, and which of them continue a sentence."""
 
+import html
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,14 +9,18 @@ from mtkit.errors import DataError
 from mtkit.text.lines import line_spans
 from mtkit.text.sentences import FINAL, PAUSING, without_closing
 
-_TIME = r"(?:(\d{1,4}):)?(\d{1,2}):(\d{1,2})[,.](\d{1,3})"
+_TIME = r"(?:(\d{1,4}):)?(\d{1,2}):(\d{1,2})(?:[,.](\d{1,3})|(?![^\s-]))"
 _TIMING = re.compile(rf"[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}(?P<rest>[^\r\n]*)")
 _LIKE_TIMING = re.compile(r"[ \t]*[\d:.,]+[ \t]*-->|.*-->[ \t]*[\d:.,]+[ \t]*$")
 _NUMBER = re.compile(r"[ \t]*\d+[ \t]*$")
 TAG = re.compile(r"<(?P<close>/?)(?:(?P<name>[a-zA-Z]+)|(?=[\d.:/]))[^<>\r\n]{0,500}>|\{\\[^{}\r\n]{0,500}\}|\\[Nh]")
+DIRECTION = re.compile(
+    r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]|&(?:lrm|rlm);"
+)  # marks of it, which show nothing
 _POSITION = re.compile(r"\{\\an?\d+[^{}\r\n]{0,100}\}")
 _TURN = re.compile(
-    r"(?:<(?!v[\s.>])[^<>\r\n]*>|\{\\[^{}\r\n]*\}|[ \t])*(?P<mark>[-‐–—](?![-‐–—])[ \t]*(?=\S)|<v[\s.>]|[♪♫])"
+    rf"(?:<(?!v[\s.>])[^<>\r\n]*>|\{{\\[^{{}}\r\n]*\}}|{DIRECTION.pattern}|[ \t])*"
+    r"(?P<mark>[-‐–—](?![-‐–—])[ \t]*(?=\S)|<v[\s.>]|[♪♫])"
 )
 _NOT_SPEECH = "♪♫♬♩[]()（）【】"
 MOST_JOINED = 6  # cues of a sentence
@@ -114,7 +119,7 @@ def _close(
 
 def _seconds(parts: Sequence[str | None]) -> float:
     hours, minutes, seconds, fraction = parts
-    return int(hours or 0) * 3600 + int(minutes or 0) * 60 + int(seconds or 0) + float(f"0.{fraction}")
+    return int(hours or 0) * 3600 + int(minutes or 0) * 60 + int(seconds or 0) + float(f"0.{fraction or 0}")
 
 
 def turns(text: str, cue: Cue) -> list[list[Interval]]:
@@ -155,8 +160,9 @@ def groups(text: str, cues: Sequence[Cue]) -> Iterator[list[Cue]]:
 
 
 def plain(text: str, cue: Cue) -> str:
-    """Return the text of a cue without tags."""
-    return " ".join(TAG.sub("", text[start:end]).strip() for start, end in cue.lines)
+    """Return the text of a cue as it is shown: without tags, entities and marks of direction."""
+    joined = " ".join(TAG.sub("", text[start:end]).strip() for start, end in cue.lines)
+    return DIRECTION.sub("", html.unescape(joined))
 
 
 def _end_of_speech(text: str, cue: Cue) -> str:

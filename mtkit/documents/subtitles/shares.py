@@ -1,5 +1,6 @@
 """Share a text out over the cues of subtitles and over the lines of a cue, at the ends of words."""
 
+import html
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -117,7 +118,7 @@ def _cheapest(words: Sequence[Word], targets: Sequence[float], most: Sequence[fl
 
 
 def _end_cost(word: Word) -> float:
-    last = without_closing(TAG.sub("", word.text))[-1:] or " "
+    last = without_closing(html.unescape(TAG.sub("", word.text)))[-1:] or " "
     return 0.0 if last in FINAL else _PAUSED if last in PAUSING else _UNPUNCTUATED
 
 

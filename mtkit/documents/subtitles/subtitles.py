@@ -12,16 +12,17 @@ from mtkit.documents.pieces import Piece, partners_of, trimmed
 from mtkit.documents.places import Source, line_of
 from mtkit.documents.reading import Options, parsed_part
 from mtkit.documents.skeleton import Edit, Filled, Put, Reading, Segment
-from mtkit.documents.subtitles.cues import TAG, Cue, Cues, cues_of, groups, is_webvtt, turn_mark, turns
+from mtkit.documents.subtitles.cues import DIRECTION, TAG, Cue, Cues, cues_of, groups, is_webvtt, turn_mark, turns
 from mtkit.documents.subtitles.shares import MOST_PER_SECOND, Word, lines, shares, tagged_words
 from mtkit.text.characters import n_columns
 from mtkit.text.lines import NEWLINE
 from mtkit.text.placeholders import PROSE
 from mtkit.text.words import has_letters
 
-_CODE = re.compile(rf"{TAG.pattern}|[♪♫♬♩]+|(?:^|(?<=\s))#(?=\s|$)", re.MULTILINE)
+_CODE = re.compile(rf"{TAG.pattern}|{DIRECTION.pattern}|[♪♫♬♩]+|(?:^|(?<=\s))#(?=\s|$)", re.MULTILINE)
 _BRACKETED = re.compile(r"[\[(（【][ \t]*([^\[\]()（）【】]*\w[^\[\]()（）【】]*?)[ \t]*[\])）】]")
-_DOTS_BEFORE, _DOTS_BEHIND = re.compile(r"^(?:\.{2,}|…)[ \t]*"), re.compile(r"[ \t]*(?:\.{2,}|…)$")
+_DOTS = r"(?:\.{2,}|…|&hellip;)"
+_DOTS_BEFORE, _DOTS_BEHIND = re.compile(rf"\A{_DOTS}[ \t]*"), re.compile(rf"[ \t]*{_DOTS}\Z")
 _LINE_BREAKS = ("\\N", "\\h")  # in SubRip, taken from another format
 _ALONE = frozenset(["v", "c"])  # a tag of these may stay open until the cue ends
 
@@ -45,7 +46,9 @@ def _read(found: Cues) -> Reading:
     segments = []
     for group in groups(text, found.cues):
         boxes = [box for cue in group for box in _boxes(text, cue, style, len(group) > 1)]
-        boxes = [_without_dots(box, box is boxes[0], box is boxes[-1]) for box in boxes] if len(group) > 1 else boxes
+        boxes = (
+            [_without_dots(text, box, box is boxes[0], box is boxes[-1]) for box in boxes] if len(group) > 1 else boxes
+        )
         for shared in [boxes] if len(group) > 1 else [[box] for box in boxes]:
             segment = _segment(shared, style, place)
             if segment is not None:
@@ -116,15 +119,13 @@ def _trimmed(text: str, first: int, is_shared: bool) -> Interval:
     return bracketed.span(1) if bracketed else (start, end)
 
 
-def _without_dots(box: _Box, is_first: bool, is_last: bool) -> _Box:
+def _without_dots(text: str, box: _Box, is_first: bool, is_last: bool) -> _Box:
     """Leave out ... where the sentence goes on in another cue: it stays where it is."""
     (start, end), parts = box.interval, list(box.parts)
-    if not is_first and isinstance(parts[0], str):
-        rest = _DOTS_BEFORE.sub("", parts[0])
-        start, parts[0] = start + len(parts[0]) - len(rest), rest
-    if not is_last and isinstance(parts[-1], str):
-        rest = _DOTS_BEHIND.sub("", parts[-1])
-        end, parts[-1] = end - len(parts[-1]) + len(rest), rest
+    if not is_first and isinstance(parts[0], str) and (dots := _DOTS_BEFORE.match(text[start:end])):
+        start, parts[0] = start + dots.end(), _DOTS_BEFORE.sub("", parts[0])
+    if not is_last and isinstance(parts[-1], str) and (dots := _DOTS_BEHIND.search(text[start:end])):
+        end, parts[-1] = end - len(dots[0]), _DOTS_BEHIND.sub("", parts[-1])
     return replace(box, interval=(start, end), parts=parts) if start < end else box
 
 

@@ -1,5 +1,6 @@
 """Subtitles: sentences over several cues are one text, whose translation is shared out; no timing changes."""
 
+import html
 import re
 from itertools import combinations
 
@@ -152,13 +153,39 @@ def test_a_longer_translation_is_shared_out_and_broken_into_lines():
     assert " ".join([*first, *second]).startswith("I-I went-went to-to the-the market-market yesterday, and-and")
 
 
-def test_dots_at_the_cut_stay_out_of_the_text():
-    text = "00:00:01,000 --> 00:00:02,000\nWe can see the...\n\n00:00:02,000 --> 00:00:03,000\n...red house...\n"
+@pytest.mark.parametrize(("header", "dots", "last"), [("", "...", "..."), ("WEBVTT\n\n", "&hellip;", "…")])
+def test_dots_at_the_cut_stay_out_of_the_text(header, dots, last):
+    first, second = "00:00:01.000 --> 00:00:02.000", "00:00:02.000 --> 00:00:03.000"
+    text = f"{header}{first}\nWe can see the{dots}\n\n{second}\n{dots}red house{dots}\n"
     seen = []
     raw = translated(text.encode(), "subtitles", lambda text: seen.append(text) or text.upper()).raw.decode()
-    assert seen == ["We can see the red house..."]
-    assert raw.replace("\n", " ").count("...") == 3
-    assert "...\n\n00:00:02,000 --> 00:00:03,000\n..." in raw
+    assert seen == [f"We can see the red house{last}"]
+    assert raw.replace("\n", " ").count(dots) + (dots != last) == 3
+    assert f"{dots}\n\n{second}\n{dots}" in raw
+
+
+@pytest.mark.parametrize(
+    "cue", ["&lrm;{}&lrm;", "&rlm;{}", "\u202b{}\u202c", "&quot;{}&quot;", "{}&lrm; &amp; so on.", "&lrm;- {}"]
+)
+@pytest.mark.parametrize("header", ["WEBVTT\n\n", ""])
+def test_cues_with_entities_or_marks_of_direction_keep_their_sentences(header, cue):
+    lines = [cue.format(sentence) for sentence in ("Where are my keys?", "The sofa is yellow.", "I love oranges.")]
+    cues = [f"00:00:0{second}.000 --> 00:00:0{second}.900\n{line}\n" for second, line in enumerate(lines)]
+    text = header + "\n".join(cues)
+    seen = []
+    raw = translated(text.encode(), "subtitles", lambda text: seen.append(text) or text.upper()).raw.decode()
+    assert len(seen) >= len(lines)  # none was joined with another cue's
+    assert not any("lrm" in sentence or "rlm" in sentence or "\u202b" in sentence for sentence in seen)
+    for line, again in zip(text.splitlines(), raw.splitlines(), strict=True):
+        assert html.unescape(again).lower() == html.unescape(line).lower()
+
+
+def test_cues_without_milliseconds_are_read_and_keep_their_timings():
+    text = "1\n00:00:18 --> 00:00:20 X1:1\nThe dog\n\n2\n0:00:20 --> 0:00:21,5 X1:1\nruns.\n"
+    seen = []
+    raw = translated(text.encode(), "subtitles", lambda text: seen.append(text) or text.upper()).raw.decode()
+    assert seen == ["The dog runs."]  # the second begins when the first ends
+    assert raw == text.replace("The dog", "THE DOG").replace("runs.", "RUNS.")
 
 
 def test_a_tag_over_two_cues_is_closed_and_opened_again():
@@ -223,7 +250,7 @@ def test_words_are_the_text(text):
     [
         ("Some prose\nin lines\n", ["line 1", "Some prose", "00:00:01,000 --> "]),
         ("1\n00:00:01,000 --> 00:0x\nHello\n", ["line 2", "00:00:01,000 --> 00:0x"]),
-        ("1\n0:0:1 --> 0:0:2\nHello\n", ["line 2", "0:0:1 --> 0:0:2"]),
+        ("1\n0:0:1;5 --> 0:0:2\nHello\n", ["line 2", "0:0:1;5 --> 0:0:2"]),
     ],
 )
 def test_damaged_subtitles_are_refused(text, facts):
