@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from mtkit.documents.document import Document, Part, shown
-from mtkit.documents.inline import Inline, Interval
 from mtkit.documents.sentences import Alignment, Sentence, Translated
 from mtkit.documents.skeleton import Filled, Segment
-from mtkit.documents.transfer import transfer
+from mtkit.text.inline import Inline, Interval
+from mtkit.text.transfer import transfer
 from mtkit.text.words import word_spans
 
 LEFT = "left"  # the segment is as it was in the source

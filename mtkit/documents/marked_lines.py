@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mtkit.alignment.attention import interval_weights
+from mtkit.alignment.lexicon import alignment_lexicon
 from mtkit.console import counted, log
-from mtkit.documents.inline import Interval
 from mtkit.documents.pages import html_text
-from mtkit.documents.transfer import transfer
-from mtkit.scoring.alignment import interval_weights
-from mtkit.scoring.alignment_lexicon import alignment_lexicon
 from mtkit.scoring.scoring import native_models
+from mtkit.text.inline import Interval
+from mtkit.text.transfer import transfer
 from mtkit.text.words import word_spans
 from mtkit.translation.translator import Translator
 

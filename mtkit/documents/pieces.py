@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mtkit.documents.inline import Code, inline_of
 from mtkit.documents.skeleton import Segment
 from mtkit.text.brackets import ends_of
+from mtkit.text.inline import Code, inline_of
 from mtkit.text.words import has_letters
 
 _SPACES = " \t\r\n\f"

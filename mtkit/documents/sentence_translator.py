@@ -12,18 +12,18 @@ import numpy as np
 
 from mtkit.bundle import load_model
 from mtkit.console import log
-from mtkit.documents.inline import Code, Inline, Interval, Part, inline_of
 from mtkit.documents.sentences import Alignment, Sentence, Translated
-from mtkit.documents.transfer import Floats, Words, transfer
 from mtkit.errors import UsageError
+from mtkit.text.inline import Code, Inline, Interval, Part, inline_of
+from mtkit.text.transfer import Floats, Words, transfer
 from mtkit.text.words import word_spans
 from mtkit.tokens.placeholders import Placeholders
 from mtkit.translation.candidates import Translation
 from mtkit.translation.translator import Translator
 
 if TYPE_CHECKING:
+    from mtkit.alignment.lexicon import AlignmentLexicon
     from mtkit.model.transformer import Transformer
-    from mtkit.scoring.alignment_lexicon import AlignmentLexicon
 
 
 class SentenceTranslator:
@@ -79,7 +79,7 @@ class SentenceTranslator:
     def _weights(self, pairs: Sequence[tuple[str, str]], words: Sequence[Words]) -> list[Floats]:
         if not pairs:
             return []
-        from mtkit.scoring.alignment import interval_weights
+        from mtkit.alignment.attention import interval_weights
 
         tokenizers = self._translator.src_tokenizer, self._translator.tgt_tokenizer
         return interval_weights(self._model, *tokenizers, pairs, words, self._lexicon)
@@ -98,7 +98,7 @@ class SentenceTranslator:
 
     @cached_property
     def _lexicon(self) -> "AlignmentLexicon | None":
-        from mtkit.scoring.alignment_lexicon import alignment_lexicon
+        from mtkit.alignment.lexicon import alignment_lexicon
 
         return alignment_lexicon(self._translator.files)
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mtkit.documents.inline import Interval
+from mtkit.text.inline import Interval
 
 
 @dataclass(frozen=True)

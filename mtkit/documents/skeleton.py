@@ -10,8 +10,8 @@ from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from mtkit.documents.inline import Inline
 from mtkit.errors import DataError
+from mtkit.text.inline import Inline
 
 _LEFT, _RIGHT = "\U000ffffc", "\U000ffffd"  # private characters around the number of a held-out text
 _TOKEN = re.compile(f"{_LEFT}([0-9]+){_RIGHT}")

@@ -18,6 +18,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from mtkit.alignment.attention import align, attention_weights
+from mtkit.alignment.forced import ForcedPair
 from mtkit.engines.native import pad
 from mtkit.errors import UsageError
 from mtkit.inspection.pictures import axis_names, new_figure, save_figure
@@ -26,8 +28,6 @@ from mtkit.inspection.trace import trace_classifier
 from mtkit.model.network import Network
 from mtkit.model.transformer import Transformer
 from mtkit.pages.page import write_page
-from mtkit.scoring.alignment import align, attention_weights
-from mtkit.scoring.scoring import ForcedPair
 from mtkit.tokens.special_ids import PAD_ID, UNK_ID
 
 Erasure = Literal["pad", "unk", "omit"]

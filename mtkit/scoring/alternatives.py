@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from mtkit.alignment.attention import piece_words
 from mtkit.console import counted
 from mtkit.engines.native import pad
 from mtkit.errors import MtkitError
 from mtkit.pair_files.lines import as_one_line
-from mtkit.scoring.alignment import piece_words
 from mtkit.scoring.scoring import native_models
 from mtkit.tokens.placeholders import fill
 from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID

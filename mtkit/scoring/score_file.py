@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from mtkit import bundle, runtime
+from mtkit.alignment import attention, lexicon
 from mtkit.config.data import CorpusFiles
 from mtkit.cores import usable_cores
 from mtkit.jobs import line_job
 from mtkit.jobs.executors import Executor
-from mtkit.scoring import alignment, alignment_lexicon, scoring
+from mtkit.scoring import scoring
 from mtkit.translation import loading
 from mtkit.translation import pair_text as pair_texts
 
@@ -66,7 +67,7 @@ class LoadScorer:
         runtime.set_threads(self.threads)
         tokenizer = loaded.src_tokenizer.tagged(loaded.config.decode.tag)
         model = loaded.model.to(runtime.choose_device(self.device))
-        return scoring.Scorer(model, tokenizer, loaded.tgt_tokenizer, alignment_lexicon.alignment_lexicon(loaded))
+        return scoring.Scorer(model, tokenizer, loaded.tgt_tokenizer, lexicon.alignment_lexicon(loaded))
 
 
 def score_window(
@@ -76,7 +77,7 @@ def score_window(
     links: Sequence[str | None] = [None] * len(pairs)
     if form.alignments:
         tokenizers = scorer.src_tokenizer, scorer.tgt_tokenizer
-        links = alignment.align(scorer.model, *tokenizers, pairs, lexicon=scorer.lexicon)
+        links = attention.align(scorer.model, *tokenizers, pairs, lexicon=scorer.lexicon)
     scores, totals = scorer.score(pairs), scoring.ScoreTotals()
     for score in scores:
         totals.add(score, limit)

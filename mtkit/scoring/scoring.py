@@ -2,8 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,16 +10,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mtkit.alignment.attention import piece_words
+from mtkit.alignment.forced import BATCH_TOKENS, ForcedBatch, ForcedPair, explain_out_of_memory, forced_batches
+from mtkit.alignment.lexicon import AlignmentLexicon
 from mtkit.console import counted, log
-from mtkit.data.batching import plan_epoch
-from mtkit.engines.native import NativeEngine, pad
+from mtkit.engines.native import NativeEngine
 from mtkit.errors import MtkitError
 from mtkit.model.transformer import Transformer
 from mtkit.pair_files.lines import as_one_line
-from mtkit.runtime import is_out_of_memory
-from mtkit.scoring.alignment_lexicon import AlignmentLexicon
 from mtkit.search.hypothesis import Engine
-from mtkit.tokens.special_ids import BOS_ID, EOS_ID
+from mtkit.tokens.special_ids import EOS_ID
 from mtkit.tokens.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -28,17 +27,7 @@ if TYPE_CHECKING:
     from mtkit.translation.translator import Translator
 
 BLANK = "the source is blank"
-_BATCH_TOKENS = 4096  # sentences times longest sentence
 _CHUNK = 512  # target positions for which to hold log-probabilities over the vocabulary at the same time
-
-
-@dataclass(frozen=True)
-class ForcedPair:
-    """A source and the translation to score, as token ids without special ones."""
-
-    src: Sequence[int]
-    tgt: Sequence[int]
-    ends: bool = True  # whether the translation ends with EOS, as a finished hypothesis does
 
 
 @dataclass(frozen=True)
@@ -79,37 +68,10 @@ def perplexity(mean_log_prob: float) -> float:
         return math.inf
 
 
-@dataclass(frozen=True)
-class ForcedBatch:
-    """Pairs of like length as tensors, padded on the right with PAD."""
-
-    indices: list[int]  # of the pairs, in the caller's order
-    src: Tensor  # (B, S): ids, EOS
-    tgt_in: Tensor  # (B, T): BOS, ids
-    tgt_out: list[list[int]]  # tokens to predict: ids, EOS if the translation ends; at most T each
-
-
-def forced_batches(
-    pairs: Sequence[ForcedPair], device: torch.device, *, batch_tokens: int = _BATCH_TOKENS
-) -> Iterator[ForcedBatch]:
-    """Yield all pairs in batches of like length.
-
-    A batch holds at most batch_tokens tokens (sentences times longest sentence), or a single pair.
-    """
-    src_lengths = np.array([len(pair.src) for pair in pairs], dtype=np.int32)
-    tgt_lengths = np.array([len(pair.tgt) for pair in pairs], dtype=np.int32)
-    for indices in plan_epoch(src_lengths, tgt_lengths, batch_tokens=batch_tokens, seed=0, epoch=0, shuffle=False):
-        batch = [pairs[index] for index in indices]
-        tgt_out = [[*pair.tgt, EOS_ID] if pair.ends else [*pair.tgt] for pair in batch]
-        src = pad([[*pair.src, EOS_ID] for pair in batch]).to(device)
-        tgt_in = pad([[BOS_ID, *ids[:-1]] for ids in tgt_out]).to(device)
-        yield ForcedBatch(indices.tolist(), src, tgt_in, tgt_out)
-
-
 # Not inference_mode: tables that the model makes on the way, such as longer positions, stay usable in training.
 @torch.no_grad()
 def token_log_probs(
-    model: Transformer, pairs: Sequence[ForcedPair], *, batch_tokens: int = _BATCH_TOKENS
+    model: Transformer, pairs: Sequence[ForcedPair], *, batch_tokens: int = BATCH_TOKENS
 ) -> list[list[float]]:
     """Return the log-probabilities of each pair's target tokens and, if it ends, of EOS; in the order of the pairs.
 
@@ -138,20 +100,6 @@ def native_models(engine: Engine, what: str) -> list[Transformer]:
 def ensemble_log_probs(members: Sequence[Sequence[float]]) -> list[float]:
     """Return the tokens' log-probabilities by several models, averaging probabilities as a search does."""
     return [float(np.logaddexp.reduce(token) - math.log(len(members))) for token in zip(*members, strict=True)]
-
-
-@contextmanager
-def explain_out_of_memory(batch: ForcedBatch) -> Iterator[None]:
-    """Convert torch's error for pairs that do not fit into memory to an MtkitError that says so."""
-    try:
-        yield
-    except RuntimeError as error:
-        if not is_out_of_memory(error):
-            raise
-        raise MtkitError(
-            f"{batch.src.device}: there is not enough memory for {counted(len(batch.indices), 'pair')} of up to "
-            f"{max(batch.src.size(1), batch.tgt_in.size(1))} tokens; leave out the longest lines"
-        ) from error
 
 
 def _score(model: Transformer, batch: ForcedBatch) -> list[list[float]]:
@@ -250,6 +198,18 @@ def score_candidates(translator: "Translator", translations: "Sequence[Translati
 def _pair_score(pair: ForcedPair, log_probs: list[float], tokenizer: Tokenizer) -> PairScore:
     ids = [*pair.tgt, EOS_ID] if pair.ends else pair.tgt
     return PairScore(len(pair.src), tokenizer.pieces(ids), log_probs)
+
+
+def word_probabilities(score: PairScore) -> list[float]:
+    """Return the probability of each word of a scored translation, given those before it; [] if it was not scored.
+
+    Words are what white space separates. A word's probability is the product of its tokens'; the end has none.
+    """
+    log_probs = score.log_probs[:-1]  # EOS
+    sums: dict[int, float] = {}
+    for index, log_prob in zip(piece_words(score.pieces[:-1]), log_probs, strict=True):
+        sums[index] = sums.get(index, 0.0) + log_prob
+    return [math.exp(sums[index]) for index in sorted(sums)]
 
 
 class ScoreTotals:

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from mtkit.documents.inline import Interval
 from mtkit.documents.sentences import Alignment, Translated
-from mtkit.documents.transfer import Floats
+from mtkit.text.inline import Interval
+from mtkit.text.transfer import Floats
 
 
 def through(first: Translated, second: Translated) -> Translated:

@@ -35,7 +35,7 @@ def cuts(monkeypatch):
         counted[text] += 1
         return sentence_spans(text)
 
-    monkeypatch.setattr("mtkit.documents.inline.sentence_spans", counting)
+    monkeypatch.setattr("mtkit.text.inline.sentence_spans", counting)
     return counted
 
 

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.documents.filling import assemble, sentences_of
-from mtkit.documents.inline import cut
 from mtkit.documents.pages import html_text
 from mtkit.documents.sentence_translator import SentenceTranslator
 from mtkit.documents.sentences import Alignment, Sentence, Translated
+from mtkit.text.inline import cut
 from mtkit.text.placeholders import PROSE, STRINGS
 from mtkit.translation.translator import Translator
 

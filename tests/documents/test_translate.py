@@ -10,7 +10,6 @@ from tiny_documents import loud, translated
 from mtkit.bundle import read_bundle
 from mtkit.documents.document import Part
 from mtkit.documents.filling import LEFT, fill, sentences_to_translate
-from mtkit.documents.inline import Inline
 from mtkit.documents.reading import Options, document_of
 from mtkit.documents.report import summary, write_report
 from mtkit.documents.sentence_translator import SentenceTranslator
@@ -19,6 +18,7 @@ from mtkit.documents.skeleton import Edit, Filled, Reading, Segment, apply, hold
 from mtkit.documents.translate import translate_file, translate_text
 from mtkit.errors import DataError, MtkitError, UsageError
 from mtkit.jobs.executors import InProcess
+from mtkit.text.inline import Inline
 from mtkit.translation.loading import load_shared
 
 PAGE = "<p>the <b>red</b> cat</p>\n<ul><li>two dogs</li><li>two dogs</li></ul><img alt='one cat'>\n"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from mtkit.alignment.attention import align
 from mtkit.bundle import load_bundle, save_bundle
 from mtkit.cli import app
 from mtkit.config.reading.loading import load_config
@@ -15,7 +16,6 @@ from mtkit.config.schema import Config
 from mtkit.errors import ConfigError, DataError
 from mtkit.interop.parity import measure_parity
 from mtkit.runs.train import train
-from mtkit.scoring.alignment import align
 from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.translation import confidence
 from mtkit.translation.translator import Translator
@@ -245,7 +245,7 @@ def test_attention_to_the_tags_counts_as_attention_to_the_end(bundle, monkeypatc
     n_src, n_tgt = len(tokenizer.encode("d b")), len(loaded.tgt_tokenizer.encode("x v"))
     attention = torch.zeros(n_tgt, n_src + 1)
     attention[:, last_tag], attention[:, -2] = 0.6, 0.4  # the last piece of "b"
-    monkeypatch.setattr("mtkit.scoring.alignment.attention_weights", lambda *_, **__: [attention])
+    monkeypatch.setattr("mtkit.alignment.attention.attention_weights", lambda *_, **__: [attention])
     assert align(loaded.model, tokenizer, loaded.tgt_tokenizer, [("d b", "x v")]) == [""]
     attention[:, last_tag], attention[:, -2] = 0.4, 0.6
     assert align(loaded.model, tokenizer, loaded.tgt_tokenizer, [("d b", "x v")]) == ["1-0 1-1"]

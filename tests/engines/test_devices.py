@@ -8,13 +8,14 @@ from pretended_gpu import GPU, MixedDevices, PretendedGpu
 from searches import SEARCHES, SHORTLIST, VOCAB_SIZE, decode, models_of
 from tiny_models import SHAPES, tiny_classifier_config, tiny_transformer
 
+from mtkit.alignment.attention import attention_weights
+from mtkit.alignment.forced import ForcedPair
 from mtkit.config.decoding import DecodeConfig
 from mtkit.engines.labels import LabelEngine
 from mtkit.engines.native import NativeEngine
 from mtkit.model import ops
 from mtkit.model.networks import new_network
-from mtkit.scoring.alignment import attention_weights
-from mtkit.scoring.scoring import ForcedPair, token_log_probs
+from mtkit.scoring.scoring import token_log_probs
 from mtkit.training.update.loss import smoothed_cross_entropy_sum
 from mtkit.training.update.optimizer_step import MovingAverage
 

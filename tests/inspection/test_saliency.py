@@ -9,12 +9,12 @@ from browsing import check_page, open_page
 from tiny_models import SHAPES, tiny_bundle, tiny_config
 from typer.testing import CliRunner
 
+from mtkit.alignment.attention import attention_weights
+from mtkit.alignment.forced import ForcedPair
 from mtkit.cli import app
 from mtkit.errors import MtkitError, UsageError
 from mtkit.inspection.saliency import draw_saliency, erase, gradient_times_input, measure_saliency
 from mtkit.inspection.sentence_pair import Subject
-from mtkit.scoring.alignment import attention_weights
-from mtkit.scoring.scoring import ForcedPair
 from mtkit.tokens.special_ids import BOS_ID, UNK_ID
 
 SENTENCE, TARGET = "Do you see oranges?", "It rains."

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
+from mtkit.alignment.forced import ForcedPair, forced_batches
 from mtkit.bundle import load_bundle
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import MtkitError
 from mtkit.model.transformer import Transformer
 from mtkit.scoring import scoring
 from mtkit.scoring.scoring import (
-    ForcedPair,
     PairScore,
     Scorer,
     ScoreTotals,
@@ -82,7 +82,7 @@ def test_log_probs_over_the_vocabulary_are_computed_in_chunks(loaded, monkeypatc
 
 def test_a_batch_keeps_to_its_tokens_and_every_pair_is_in_one(loaded):
     pairs = random_pairs(loaded.model, 40)
-    batches = list(scoring.forced_batches(pairs, torch.device("cpu"), batch_tokens=50))
+    batches = list(forced_batches(pairs, torch.device("cpu"), batch_tokens=50))
     assert sorted(index for batch in batches for index in batch.indices) == list(range(40))
     assert all(len(batch.indices) * max(batch.src.size(1), batch.tgt_in.size(1)) <= 50 for batch in batches)
     assert any(len(batch.indices) > 3 for batch in batches)

@@ -81,7 +81,8 @@ class Rendering:
 
     def _links(self, translations: Sequence[Translation], first_line: int) -> list[list[str]]:
         """Return the word alignment of each candidate in Pharaoh format; empty for a line that mtkit split."""
-        from mtkit.scoring import alignment, alignment_lexicon, scoring
+        from mtkit.alignment import attention, lexicon
+        from mtkit.scoring import scoring
 
         models = scoring.native_models(self.translator.engine, "word alignments")
         split = [translation.n_segments > 1 for translation in translations]
@@ -91,8 +92,8 @@ class Rendering:
         rows = list(zip(translations, split, strict=True))
         pairs = [(row.src, candidate.text) for row, is_split in rows if not is_split for candidate in row.n_best]
         tokenizers = self.translator.src_tokenizer, self.translator.tgt_tokenizer
-        lexicon = alignment_lexicon.alignment_lexicon(self.translator.files)
-        links = iter(alignment.align(models[0], *tokenizers, pairs, lexicon=lexicon))
+        known = lexicon.alignment_lexicon(self.translator.files)
+        links = iter(attention.align(models[0], *tokenizers, pairs, lexicon=known))
         return [["" if is_split else next(links) for _ in row.n_best] for row, is_split in rows]
 
     def _scores(self, translations: Sequence[Translation]) -> list[list[scoring.PairScore]]:

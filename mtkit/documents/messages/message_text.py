@@ -5,11 +5,11 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from mtkit.documents.inline import Code, Inline, Kind, inline_of
 from mtkit.documents.messages import icu
 from mtkit.documents.messages.access_keys import with_key, without_key
 from mtkit.documents.pages import html_text
 from mtkit.documents.pieces import Piece, trimmed
+from mtkit.text.inline import Code, Inline, Kind, inline_of
 from mtkit.text.inline_tags import ENTITY, NUMBERED_TAG
 from mtkit.text.placeholders import PLACEHOLDER
 from mtkit.text.sentences import FINAL

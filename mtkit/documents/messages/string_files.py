@@ -5,13 +5,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from mtkit.documents.document import Document
-from mtkit.documents.inline import Inline
 from mtkit.documents.messages.readable import is_language
 from mtkit.documents.messages.values import DAMAGED, Apostrophes, Template, template_of
 from mtkit.documents.places import line_of
 from mtkit.documents.reading import text_part
 from mtkit.documents.skeleton import Edit, Filled, Reading, Segment
 from mtkit.errors import DataError
+from mtkit.text.inline import Inline
 from mtkit.text.placeholders import STRINGS
 
 _SURROGATE = "has half of a surrogate pair, such as \\ud83d alone, which is not a character; correct it"

@@ -5,10 +5,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from mtkit.documents.inline import Code, Inline, Kind, inline_of
 from mtkit.documents.messages.message_text import Message, breaks, message_of
 from mtkit.documents.pieces import Piece, trimmed
 from mtkit.markup.xml_tokens import Token, ends_of, escape, unescape
+from mtkit.text.inline import Code, Inline, Kind, inline_of
 from mtkit.text.inline_tags import ENTITY
 from mtkit.text.placeholders import PLACEHOLDER
 from mtkit.text.words import has_letters

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from mtkit.documents.document import Document
-from mtkit.documents.inline import Kind
 from mtkit.documents.office import ooxml
 from mtkit.documents.office.archive import Archive
 from mtkit.documents.office.ooxml import ALT_ATTRIBUTES, PREFIXES, PROPERTIES, Formats, Names, Reader
@@ -14,6 +13,7 @@ from mtkit.documents.reading import Options
 from mtkit.documents.skeleton import Reading, Skeleton
 from mtkit.markup import xml_tokens
 from mtkit.markup.xml_tree import Frame, Xml
+from mtkit.text.inline import Kind
 from mtkit.text.placeholders import PROSE
 from mtkit.text.words import has_letters
 

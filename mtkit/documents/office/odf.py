@@ -4,7 +4,6 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 
 from mtkit.documents.document import Document, Part
-from mtkit.documents.inline import Kind
 from mtkit.documents.office.archive import Archive
 from mtkit.documents.office.ooxml import add_element, member_part, member_xml
 from mtkit.documents.office.runs import Item, Raw, RunStyle, add_paragraph, is_code_style
@@ -13,6 +12,7 @@ from mtkit.documents.skeleton import Reading, Skeleton
 from mtkit.errors import DataError
 from mtkit.markup import xml_tokens
 from mtkit.markup.xml_tree import Frame, Xml
+from mtkit.text.inline import Kind
 from mtkit.text.placeholders import PROSE
 
 _OASIS = "urn:oasis:names:tc:opendocument:xmlns:"

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from mtkit.documents.inline import Code, Inline, Kind, Part, inline_of
 from mtkit.documents.pieces import Piece, trimmed
 from mtkit.documents.skeleton import Skeleton
+from mtkit.text.inline import Code, Inline, Kind, Part, inline_of
 from mtkit.text.words import has_letters
 
 _CODE_STYLE = re.compile(

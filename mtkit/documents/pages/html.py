@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from mtkit.documents.document import Document
-from mtkit.documents.inline import Code, Inline, Kind
 from mtkit.documents.pages import html_text
 from mtkit.documents.pages.html_text import FoundTag
 from mtkit.documents.pieces import Markup, Piece, segment_of
 from mtkit.documents.places import line_of
 from mtkit.documents.reading import Options, parsed_part
 from mtkit.documents.skeleton import Reading, Segment, hold_out, without_held_out
+from mtkit.text.inline import Code, Inline, Kind
 from mtkit.text.placeholders import PROSE
 from mtkit.text.words import has_letters
 

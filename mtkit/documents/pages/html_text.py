@@ -4,9 +4,9 @@ import html
 import re
 from collections.abc import Iterator, Sequence
 
-from mtkit.documents.inline import Code, Inline, Part, inline_of
 from mtkit.documents.pieces import Piece
 from mtkit.text import brackets
+from mtkit.text.inline import Code, Inline, Part, inline_of
 from mtkit.text.inline_tags import TAG
 
 _COMMENT_END = re.compile("--!?>")

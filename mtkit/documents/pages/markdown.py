@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 
 from mtkit.documents.document import Document
-from mtkit.documents.inline import Inline, Interval, Part, inline_of
 from mtkit.documents.pages import html as pages
 from mtkit.documents.pages.markdown_blocks import Block, Blocks, blocks_of
 from mtkit.documents.pages.markdown_inline import Mark, marks_of, pieces_of, title_of
@@ -26,6 +25,7 @@ from mtkit.documents.places import Source, line_of
 from mtkit.documents.reading import Options, parsed_part
 from mtkit.documents.skeleton import Edit, Filled, Put, Reading, Segment, hold_out
 from mtkit.errors import DataError
+from mtkit.text.inline import Inline, Interval, Part, inline_of
 from mtkit.text.placeholders import PROSE
 from mtkit.text.words import has_letters
 

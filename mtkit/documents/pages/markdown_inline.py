@@ -15,9 +15,9 @@ from markdown_it.helpers import parseLinkDestination, parseLinkLabel, parseLinkT
 from markdown_it.rules_inline import StateInline
 from markdown_it.rules_inline.state_inline import Delimiter
 
-from mtkit.documents.inline import Code, Interval, Kind
 from mtkit.documents.pages import html_text
 from mtkit.documents.pieces import Piece
+from mtkit.text.inline import Code, Interval, Kind
 from mtkit.text.inline_tags import TAG
 
 _MOST_LEVELS = 20  # of brackets within each other that are tried as links; the time grows with it

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from mtkit.documents.inline import Code
 from mtkit.documents.pages.markdown_inline import Mark, marks_of
+from mtkit.text.inline import Code
 
 _TEXT = "\U000ffffb"  # private: the punctuation behind it is text
 _SPACE = "\U000ffffa"  # private: a space in a code, where no line ends

@@ -8,10 +8,10 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
 from mtkit.documents.document import Document
-from mtkit.documents.inline import Inline
 from mtkit.documents.places import line_of
 from mtkit.documents.reading import Options, text_part
 from mtkit.documents.skeleton import Edit, Filled, Put, Reading, Segment
+from mtkit.text.inline import Inline
 from mtkit.text.lines import NEWLINE
 from mtkit.text.placeholders import PROSE
 from mtkit.text.sentences import FINAL, without_closing

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mtkit.documents.document import Document
-from mtkit.documents.inline import Code, Kind
 from mtkit.documents.pieces import Markup, Piece, segment_of
 from mtkit.documents.places import line_of
 from mtkit.documents.reading import parsed_part
 from mtkit.documents.skeleton import Reading
 from mtkit.markup.xml_parser import check
 from mtkit.markup.xml_tokens import Token, ends_of, escape, tokens, unescape
+from mtkit.text.inline import Code, Kind
 from mtkit.text.placeholders import PROSE
 
 _SPACES = re.compile(r"[ \t\r\n]+")

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mtkit.documents.document import Document
-from mtkit.documents.inline import Code, Kind, Part, inline_of
 from mtkit.documents.pieces import Piece, partners_of, trimmed
 from mtkit.documents.places import Source, line_of
 from mtkit.documents.reading import Options, parsed_part
@@ -15,6 +14,7 @@ from mtkit.documents.skeleton import Edit, Filled, Put, Reading, Segment
 from mtkit.documents.subtitles.cues import DIRECTION, TAG, Cue, Cues, cues_of, groups, is_webvtt, turn_mark, turns
 from mtkit.documents.subtitles.shares import MOST_PER_SECOND, Word, lines, shares, tagged_words
 from mtkit.text.characters import n_columns
+from mtkit.text.inline import Code, Kind, Part, inline_of
 from mtkit.text.lines import NEWLINE
 from mtkit.text.placeholders import PROSE
 from mtkit.text.words import has_letters

@@ -174,7 +174,7 @@ class Worker:
         return results
 
     def _words(self, model: LoadedModel, work: Work, items: Sequence[Sequence[Any]]) -> list[list[Any]]:
-        from mtkit.scoring.alignment import word_probabilities
+        from mtkit.scoring.scoring import word_probabilities
 
         scores = model.scorer.score([(src, tgt) for src, tgt in items])
         return [word_probabilities(score) for score in scores]

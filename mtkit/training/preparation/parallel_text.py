@@ -6,6 +6,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from mtkit.alignment.lexicon import FILE as ALIGNMENT_FILE
+from mtkit.alignment.lexicon import AlignmentLexicon
 from mtkit.bundle import add_to_bundle
 from mtkit.config.data import CorpusFiles, DevCorpus
 from mtkit.config.schema import Config
@@ -24,8 +26,6 @@ from mtkit.languages import SIDES
 from mtkit.model.network import Network
 from mtkit.pair_files.pairs import Pair
 from mtkit.runtime import Precision
-from mtkit.scoring.alignment_lexicon import FILE as ALIGNMENT_FILE
-from mtkit.scoring.alignment_lexicon import AlignmentLexicon
 from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.training.preparation.orientation import check_texts
 from mtkit.training.preparation.pace import WORTH_OF_TRANSLATOR

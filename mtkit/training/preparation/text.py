@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from mtkit.alignment.lexicon import AlignmentLexicon
 from mtkit.config.schema import Config
 from mtkit.data.encoded import EncodedCorpus
 from mtkit.data.feed import Sampler
 from mtkit.model.network import Network
 from mtkit.runtime import Precision
-from mtkit.scoring.alignment_lexicon import AlignmentLexicon
 from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.training.preparation.tokenizer_report import TokenizerReport
 from mtkit.training.validation.forecast import ValidationCost

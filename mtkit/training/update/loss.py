@@ -8,9 +8,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
 
+from mtkit.alignment.lexicon import AlignmentLexicon
 from mtkit.data.batching import Batch
 from mtkit.model import ops
-from mtkit.scoring.alignment_lexicon import AlignmentLexicon
 
 _CHUNK = 512  # target positions on a CPU
 _ATTENTION_FLOOR = 1e-9  # whose logarithm is taken

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from mtkit.alignment.lexicon import AlignmentLexicon
 from mtkit.config.training import TrainConfig
 from mtkit.data.batching import Batch
 from mtkit.distributed.communicator import ALONE, Communicator
@@ -21,7 +22,6 @@ from mtkit.model.ops import seeded_dropout
 from mtkit.model.ssru import SSRU
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision, autocast, is_out_of_memory
-from mtkit.scoring.alignment_lexicon import AlignmentLexicon
 from mtkit.tokens.special_ids import PAD_ID
 from mtkit.training.update.divergence import Divergence
 from mtkit.training.update.loss import Guidance, smoothed_cross_entropy_sum

@@ -9,10 +9,10 @@ import pytest
 import torch
 from tiny_updates import batch_of, random_pairs, updater_of
 
+from mtkit.alignment.lexicon import AlignmentLexicon
 from mtkit.data.encoded import EncodedSide
 from mtkit.engines.lexicon import EMPTY_SHARE, EMPTY_WORD, Model1
 from mtkit.model.transformer import Transformer
-from mtkit.scoring.alignment_lexicon import AlignmentLexicon
 from mtkit.tokens.special_ids import EOS_ID, PAD_ID
 from mtkit.training.update.loss import Guidance
 

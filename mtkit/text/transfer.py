@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mtkit.documents.inline import Inline, Interval, Span
+from mtkit.text.inline import Inline, Interval, Span
 from mtkit.text.words import word_spans
 
 Floats = npt.NDArray[np.float64]

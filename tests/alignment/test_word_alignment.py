@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from mtkit.alignment.attention import align, attention_weights, interval_weights, piece_words, token_words, word_links
+from mtkit.alignment.forced import ForcedPair
 from mtkit.bundle import load_bundle
 from mtkit.model.transformer import Transformer, alignment_layer
-from mtkit.scoring.alignment import align, attention_weights, interval_weights, piece_words, token_words, word_links
-from mtkit.scoring.scoring import ForcedPair
 
 SENTENCES = ["I love oranges.", "The cat sleeps under the table.", "It rains, it rains."]
 

@@ -8,7 +8,6 @@ most of the weight: it knows words well, while attention handles repeated and ra
 """
 
 import codecs
-import math
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -18,11 +17,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from mtkit.alignment.forced import ForcedPair, explain_out_of_memory, forced_batches
+from mtkit.alignment.lexicon import AlignmentLexicon
 from mtkit.console import counted, log
 from mtkit.model.transformer import Transformer
 from mtkit.pair_files.lines import as_one_line
-from mtkit.scoring.alignment_lexicon import AlignmentLexicon
-from mtkit.scoring.scoring import ForcedPair, PairScore, explain_out_of_memory, forced_batches
 from mtkit.tokens.tokenizer import SPACE, Tokenizer
 
 Interval = tuple[int, int]  # characters of a text: from, up to
@@ -201,15 +200,3 @@ def piece_words(pieces: Sequence[str]) -> list[int]:
     for index in waiting:  # spaces at the end
         word_indices[index] = max(word, 0)
     return word_indices
-
-
-def word_probabilities(score: PairScore) -> list[float]:
-    """Return the probability of each word of a scored translation, given those before it; [] if it was not scored.
-
-    Words are what white space separates. A word's probability is the product of its tokens'; the end has none.
-    """
-    log_probs = score.log_probs[:-1]  # EOS
-    sums: dict[int, float] = {}
-    for index, log_prob in zip(piece_words(score.pieces[:-1]), log_probs, strict=True):
-        sums[index] = sums.get(index, 0.0) + log_prob
-    return [math.exp(sums[index]) for index in sorted(sums)]

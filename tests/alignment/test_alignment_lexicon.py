@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from mtkit.alignment.attention import _mixed
+from mtkit.alignment.forced import ForcedPair
+from mtkit.alignment.lexicon import FILE, AlignmentLexicon, alignment_lexicon
 from mtkit.bundle import add_to_bundle, read_bundle
 from mtkit.data.encoded import EncodedSide
 from mtkit.errors import BundleError
-from mtkit.scoring.alignment import _mixed
-from mtkit.scoring.alignment_lexicon import FILE, AlignmentLexicon, alignment_lexicon
-from mtkit.scoring.scoring import ForcedPair
 
 
 def side_of(sentences) -> EncodedSide:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.documents.inline import Code, Part, inline_of
-from mtkit.documents.transfer import transfer
+from mtkit.text.inline import Code, Part, inline_of
+from mtkit.text.transfer import transfer
 from mtkit.text.words import word_spans
 
 _TAG = re.compile(r"</?\w+/?>")
