@@ -4,9 +4,10 @@ import codecs
 import io
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from gettext import c2py
 from typing import BinaryIO
 
 from mtkit.errors import DataError
@@ -25,6 +26,8 @@ _CHARSET = re.compile(rb'^[^#\n]*Content-Type:[^"\n]{0,200}?charset=([\w.-]+)', 
 _MESSAGE = re.compile(rb"^[ \t]*msgid\b", re.MULTILINE)
 _BYTE = re.compile(rb"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{1,2}))")
 _ESCAPE = re.compile(r"((?:\\(?:[0-7]{1,3}|x[0-9A-Fa-f]{1,2}))+)|\\(.)", re.DOTALL)
+_PLURAL = re.compile(r"nplurals\s*=\s*([1-9])\s*;\s*plural\s*=\s*([^;]+)")
+_NUMBERS = (*range(1001), 1_000_000)  # msgfmt looks at those up to 1,000; French has another form for millions
 _LETTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 
 
@@ -83,12 +86,12 @@ class Entry:
 def units(file: BinaryIO, name: str, tally: Tally) -> Iterator[Unit]:
     """Yield each message and its translation; a unit's number is the line of its msgid.
 
-    Of a message with plural forms, the singular goes with msgstr[0], and msgid_plural with the last form. Fuzzy and
-    obsolete messages are left out. The header's Language is that of the translations; X-Source-Language, if it is
+    Of a message with plural forms, the singular goes with the form for 1, and msgid_plural with the last form. Fuzzy
+    and obsolete messages are left out. The header's Language is that of the translations; X-Source-Language, if it is
     there, that of the messages.
     """
     head, encoding = _head(file, name)
-    src_lang = tgt_lang = ANY
+    src_lang, tgt_lang, for_one = ANY, ANY, 0
     for entry in _Scan(name, encoding).entries(_decoded(file, head, name, encoding)):
         if entry.is_obsolete:
             _leave_out(tally, "obsolete")
@@ -97,8 +100,10 @@ def units(file: BinaryIO, name: str, tally: Tally) -> Iterator[Unit]:
         if entry.is_header:
             header = header_fields(forms[0].text)
             src_lang, tgt_lang = header.get("x-source-language") or ANY, header.get("language") or ANY
+            numbers = plural_numbers(header.get("plural-forms", ""))
+            for_one = next((form for form, some in enumerate(numbers) if 1 in some), 0)
             continue
-        pairs = [("msgid", forms[0])]
+        pairs = [("msgid", forms[min(for_one, len(forms) - 1)])]
         if "msgid_plural" in entry.fields:  # a language of one form uses it for any number
             pairs = [*(pairs if len(forms) > 1 else []), ("msgid_plural", forms[-1])]
         is_fuzzy = entry.is_fuzzy
@@ -135,6 +140,21 @@ def header_fields(text: str) -> dict[str, str]:
     """Return the values that a header, the translation of "", gives, by their names in lower case."""
     fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
     return {key.strip().lower(): value.strip() for key, value in fields.items()}
+
+
+def plural_numbers(plural_forms: str) -> list[Sequence[int]]:
+    """Return the numbers up to 1,000, and a million, that each form of a plural stands for: [[1], [0, 2, 3, ...]].
+
+    plural_forms: the value of a header's Plural-Forms; these are the two forms of English if gettext cannot read it.
+    """
+    found = _PLURAL.search(plural_forms)
+    try:
+        form_of = c2py(found[2] if found else "n != 1")
+        forms = [form_of(number) for number in _NUMBERS]
+    except (ValueError, ArithmeticError):
+        return plural_numbers("")
+    n_forms = min(max(forms) + 1, 9)
+    return [[number for number, of in zip(_NUMBERS, forms, strict=True) if of == form] for form in range(n_forms)]
 
 
 def _head(file: BinaryIO, name: str) -> tuple[list[bytes], str]:

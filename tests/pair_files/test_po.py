@@ -118,6 +118,14 @@ def test_the_last_plural_form_translates_the_plural(tmp_path, n_forms, last):
     assert pairs == [*[("%d file", "%d 0")][: n_forms - 1], ("%d files", last)]
 
 
+def test_the_form_for_one_translates_the_singular(tmp_path):
+    header = HEADER.replace('\\n"\n\n', '\\n"\n"Plural-Forms: nplurals=3; plural=n==0 ? 0 : n==1 ? 1 : 2;\\n"\n\n')
+    assert "Plural-Forms" in header
+    forms = "".join(f'msgstr[{i}] "%d {i}"\n' for i in range(3))
+    path = write(tmp_path, f'{header}msgid "%d file"\nmsgid_plural "%d files"\n{forms}')
+    assert [pair[:2] for pair in read_one_file(path, ("en", "de"))] == [("%d file", "%d 1"), ("%d files", "%d 2")]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

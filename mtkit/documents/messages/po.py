@@ -14,7 +14,7 @@ from mtkit.documents.document import Document
 from mtkit.documents.messages.message_text import Message, message_of, refuse_branches
 from mtkit.documents.reading import Options, parsed_part
 from mtkit.documents.skeleton import Edit, Filled, Reading, Segment
-from mtkit.pair_files.po import FUZZY, Entry, Field, charset_of, entries_of, header_fields
+from mtkit.pair_files.po import FUZZY, Entry, Field, charset_of, entries_of, header_fields, plural_numbers
 from mtkit.text.characters import n_columns
 from mtkit.text.placeholders import PLACEHOLDER, STRINGS
 
@@ -60,7 +60,8 @@ class _Po:
         self._is_wrapped = is_wrapped(text)
         self.header = header_fields(next((entry.forms[0].text for entry in self._entries if entry.is_header), ""))
         n_forms = _N_FORMS.search(self.header.get("plural-forms", ""))
-        self._n_forms = int(n_forms[1]) if n_forms else None
+        self._n_forms = int(n_forms[1]) if n_forms else 0
+        self._numbers = plural_numbers(self.header.get("plural-forms", ""))
         self._segments: list[Segment] = []
         self._of_entries: list[tuple[Entry, list[int], list[Edit]]] = []  # segments by index; what goes with them
 
@@ -76,7 +77,25 @@ class _Po:
 
         Also how many translations lack the line breaks at the ends or the placeholders of their message.
         """
-        return [_structure_of(entry) for entry in self._entries]
+        return [self._structure_of(entry) for entry in self._entries]
+
+    def _structure_of(self, entry: Entry) -> object:
+        sources = [found.text for key, found in entry.fields.items() if not key.startswith("msgstr")]
+        kept = [comment.text for comment in entry.comments if not comment.text.startswith(("#,", "#|"))]
+        flags = [flag for flag in entry.flags if flag != FUZZY]
+        return sources, kept, flags, self._n_faults(entry, flags)
+
+    def _n_faults(self, entry: Entry, flags: Sequence[str]) -> int:
+        if entry.is_header or entry.is_fuzzy:
+            return 0
+        is_format = _is_format(flags)
+        n_faults = 0
+        for form, key in zip(entry.forms, self._sources(entry), strict=False):
+            source = entry.fields[key].text
+            if form.text:
+                n_faults += _ends(source) != _ends(form.text)
+                n_faults += is_format and _placeholders(source) != _placeholders(form.text)
+        return n_faults
 
     def _read_entry(self, entry: Entry) -> None:
         indices, copies = [], []
@@ -95,14 +114,27 @@ class _Po:
     def _open_forms(self, entry: Entry) -> Iterator[tuple[str, list[_Form]]]:
         """Yield msgid and msgid_plural, if the entry has it, with the forms to be translated from them."""
         forms = [_Form(f"msgstr[{index}]", field, entry.forms[-1]) for index, field in enumerate(entry.forms)]
-        is_plural = "msgid_plural" in entry.fields
-        if is_plural:
-            missing = range(len(forms), self._n_forms or 0)
-            forms += [_Form(f"msgstr[{index}]", None, entry.forms[-1]) for index in missing]
+        sources = self._sources(entry)
+        missing = range(len(forms), len(sources))
+        forms += [_Form(f"msgstr[{index}]", None, entry.forms[-1]) for index in missing]
         is_fuzzy = entry.is_fuzzy
-        from_singular = 0 if is_plural and len(forms) == 1 else 1  # a language of one form uses it for any number
-        for key, some in (("msgid", forms[:from_singular]), ("msgid_plural", forms[from_singular:])):
+        for key in dict.fromkeys(sources):
+            some = [form for form, source in zip(forms, sources, strict=True) if source == key]
             yield key, [form for form in some if form.field is None or is_fuzzy or not form.field.text]
+
+    def _sources(self, entry: Entry) -> list[str]:
+        """Return the field, msgid or msgid_plural, that each form of an entry translates.
+
+        The form for 1 translates msgid. If it stands for further numbers (in Russian for 21 and 31), msgid must have
+        the placeholders of msgid_plural, or people would see no number. A language of one form has msgid_plural alone.
+        """
+        if "msgid_plural" not in entry.fields:
+            return ["msgid"]
+        n_forms = max(len(entry.forms), self._n_forms)
+        lacks = _placeholders(entry.fields["msgid_plural"].text) - _placeholders(entry.fields["msgid"].text)
+        is_singular = [1 in some and (len(some) == 1 or not lacks) for some in self._numbers[:n_forms]]
+        is_singular += [False] * (n_forms - len(is_singular))
+        return ["msgid" if singular and n_forms > 1 else "msgid_plural" for singular in is_singular]
 
     def _put(self, message: Message, forms: Sequence[_Form]) -> Callable[[Filled], list[Edit]]:
         return lambda filled: self._edits(forms, message.translation(filled.text))
@@ -173,27 +205,6 @@ def _unmarked(entry: Entry, text: str) -> list[Edit]:
 def _without_previous(entry: Entry) -> list[Edit]:
     """Return the edits that remove the previous message, which the old translation belonged to."""
     return [Edit(comment.start, comment.end, "") for comment in entry.comments if comment.text.startswith("#|")]
-
-
-def _structure_of(entry: Entry) -> object:
-    sources = [found.text for key, found in entry.fields.items() if not key.startswith("msgstr")]
-    kept = [comment.text for comment in entry.comments if not comment.text.startswith(("#,", "#|"))]
-    flags = [flag for flag in entry.flags if flag != FUZZY]
-    return sources, kept, flags, _n_faults(entry, flags)
-
-
-def _n_faults(entry: Entry, flags: Sequence[str]) -> int:
-    if entry.is_header or entry.is_fuzzy:
-        return 0
-    is_format = _is_format(flags)
-    n_faults = 0
-    for index, form in enumerate(entry.forms):
-        is_first = index == 0 and len(entry.forms) > 1
-        source = entry.fields["msgid" if is_first or "msgid_plural" not in entry.fields else "msgid_plural"].text
-        if form.text:
-            n_faults += _ends(source) != _ends(form.text)
-            n_faults += is_format and _placeholders(source) != _placeholders(form.text)
-    return n_faults
 
 
 def _is_format(flags: Sequence[str]) -> bool:

@@ -89,8 +89,8 @@ def filled(po: str, translate=loud, encoding="utf-8", **options) -> str:
 def test_messages_without_a_good_translation_get_one_and_all_else_stays():
     expected = PO.replace('"Open \\"%s\\"?\\n"\nmsgstr ""', '"Open \\"%s\\"?\\n"\nmsgstr "OPEN \\"%s\\"?\\n"')
     expected = expected.replace('#, fuzzy, c-format\n#| msgid "old %s"\n', "#, c-format\n")
-    expected = expected.replace("vieux %s", "NEW %s").replace('msgstr[0] ""', 'msgstr[0] "%d FILE"')
-    expected = expected.replace('msgstr[1] ""', 'msgstr[1] "%d FILES"\nmsgstr[2] "%d FILES"')
+    expected = expected.replace("vieux %s", "NEW %s").replace('msgstr[0] ""', 'msgstr[0] "%d FILES"')
+    expected = expected.replace('msgstr[1] ""', 'msgstr[1] "%d FILE"\nmsgstr[2] "%d FILES"')  # 0 is for none
     expected = expected.replace('"E_xit"\nmsgstr ""', '"E_xit"\nmsgstr "E_XIT"')
     expected = expected.replace('</i>"\nmsgstr ""', '</i>"\nmsgstr "<b>TWO</b> <i>WORDS</i>"')
     assert filled(PO) == expected
@@ -132,7 +132,7 @@ def test_polib_reads_the_same_messages_and_comments_before_and_after():
 
     assert [kept(entry) for entry in before] == [kept(entry) for entry in after]
     assert before.metadata == after.metadata
-    assert after.find("%d file").msgstr_plural == {0: "%d FILE", 1: "%d FILES", 2: "%d FILES"}
+    assert after.find("%d file").msgstr_plural == {0: "%d FILES", 1: "%d FILE", 2: "%d FILES"}  # 0 is for none
     assert [entry.msgstr for entry in after.obsolete_entries()] == ["weg"]
     assert after.find("done").msgstr == "fini"
 
@@ -162,6 +162,40 @@ def test_a_language_of_one_form_gets_it_from_the_plural():
     po = HEADER.replace("nplurals=3; plural=(n==0 ? 0 : n==1 ? 1 : 2)", "nplurals=1; plural=0")
     po += 'msgid "one file"\nmsgid_plural "%d files"\nmsgstr[0] ""\n'
     assert filled(po).endswith('msgstr[0] "%d FILES"\n')
+
+
+_FORMS = {  # of the gettext manual, and of CLDR; with the numbers, 1 aside, that the form for 1 stands for
+    "German": ("nplurals=2; plural=n != 1;", 0, ()),
+    "French": ("nplurals=2; plural=n>1;", 0, (0,)),
+    "Russian": ("nplurals=3; plural=n%10==1 && n%100!=11 ? 0 : n%10>=2 && n%10<=4 && (n%100<10 || n%100>=20) ? 1 : 2;",
+                0, (21, 31)),
+    "Polish": ("nplurals=3; plural=n==1 ? 0 : n%10>=2 && n%10<=4 && (n%100<10 || n%100>=20) ? 1 : 2;", 0, ()),
+    "Slovenian": ("nplurals=4; plural=n%100==1 ? 0 : n%100==2 ? 1 : n%100==3 || n%100==4 ? 2 : 3;", 0, (101,)),
+    "shifted": ("nplurals=4; plural=(n%100==1 ? 1 : n%100==2 ? 2 : n%100==3 || n%100==4 ? 3 : 0);", 1, (101,)),
+    "Latvian": ("nplurals=3; plural=(n%10==0 || (n%100>=11 && n%100<=19)) ? 0 : ((n%10==1 && n%100!=11) ? 1 : 2);",
+                1, (21,)),
+    "Arabic": ("nplurals=6; plural=n==0 ? 0 : n==1 ? 1 : n==2 ? 2 : n%100>=3 && n%100<=10 ? 3 : n%100>=11 ? 4 : 5;",
+               1, ()),
+    "unreadable": ("nplurals=2; plural=n/0;", 0, ()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("language", _FORMS)
+@pytest.mark.parametrize("singular", ["one file", "%d file"])
+def test_a_plural_form_for_several_numbers_keeps_the_number(language, singular, tmp_path):
+    forms, for_one, others = _FORMS[language]
+    po = HEADER.replace("nplurals=3; plural=(n==0 ? 0 : n==1 ? 1 : 2);", forms)
+    po += f'#, c-format\nmsgid "{singular}"\nmsgid_plural "%d files"\n'
+    po += "".join(f'msgstr[{index}] ""\n' for index in range(int(forms[len("nplurals=")])))
+    expected = dict.fromkeys(range(int(forms[len("nplurals=")])), "%d FILES")
+    if not others or "%d" in singular:
+        expected[for_one] = singular.upper().replace("%D", "%d")
+    polib = pytest.importorskip("polib")
+    [entry] = polib.pofile(filled(po))
+    assert entry.msgstr_plural == expected
+    assert not entry.flags.count("fuzzy")
+    if language != "unreadable":
+        _checked(tmp_path, filled(po))
 
 
 def test_a_template_without_a_number_of_forms_keeps_those_it_has():
