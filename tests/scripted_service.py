@@ -89,7 +89,7 @@ class Script(Batcher):
 class ScriptedService(Service):
     """A service without worker processes."""
 
-    is_alive = True
+    can_translate = True
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -57,7 +57,7 @@ def is_running(pid: int) -> bool:
 class LoudService(Service):
     """Translates each sentence into upper case; "wait" once `go` is set; "fail" is refused."""
 
-    is_alive = True
+    can_translate = True
 
     def __init__(self, cfg: ServeConfig, pairs: tuple[tuple[str, str], ...]) -> None:
         self.cfg = cfg

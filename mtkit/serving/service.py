@@ -1,6 +1,7 @@
 """The translation service behind all dialects: it batches the texts of all requests."""
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mtkit.bundle import verify_bundle
 from mtkit.config.serving import ServeConfig
-from mtkit.console import counted, log
+from mtkit.console import counted, log, log_fault
 from mtkit.cores import usable_cores
 from mtkit.documents.sentences import Sentence, Translated
 from mtkit.errors import MtkitError
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 _TRIAL = "1"  # what each model translates before it is served
 _LOADING_S = 300.0  # that a model may take to load, and its first batch to translate
 _WORKING_S = 30.0  # that another batch may take, unless requests may take longer
+_LOOK_S = 2.0  # between two looks at the workers
+_SILENT_S = 15.0  # after which a worker that has not answered does not count as able to translate
 _MOST_RETIRED = 100  # versions that each message to a worker names
 _WINDOW = 64  # sentences of a text in the queue at a time, if they are sent one by one
 
@@ -61,6 +64,9 @@ class Service:
         self._reloading = asyncio.Lock()
         self._uses: Counter[ModelVersion] = Counter()  # by requests that have begun
         self._versions = {model.version for model in self.models.models}  # that workers may have loaded
+        self._looking: asyncio.Task[None] | None = None
+        self._looks: set[asyncio.Task[None]] = set()  # the loop alone would let go of them
+        self._problem = ""  # why a model could last not be loaded, so that the log says it once
 
     async def start(self) -> None:
         """Start the workers, unless they have started, and test each model. Raises MtkitError if one fails."""
@@ -73,23 +79,72 @@ class Service:
             await self.pool.close()
             raise
         self.batcher.start(self.pool)
+        self._looking = asyncio.get_running_loop().create_task(self._look_after_workers())
 
     async def _try_all(self, worker: Worker) -> None:
         for model in self.models.models:
-            trial = Work("translate", model.version)
-            message = {"work": trial.as_json(), "items": [[_TRIAL, False]]}
             try:
-                answer = await self.pool.ask(worker, message, _LOADING_S)
+                problem = await self._try(worker, model)
             except WorkerDied as error:
-                raise MtkitError(f"{model.version.folder}: {error} while it loaded this model") from None
-            if "error" in answer:
-                raise MtkitError(answer["message"])
-            worker.done.add(trial.kind)
+                problem = f"{model.version.folder}: {error} while it loaded this model"
+            if problem:
+                raise MtkitError(problem)
+
+    async def _try(self, worker: Worker, model: Model) -> str:
+        """Make a worker load a model and translate with it; return what went wrong, if anything. Raises WorkerDied."""
+        trial = Work("translate", model.version)
+        answer = await self.pool.ask(worker, {"work": trial.as_json(), "items": [[_TRIAL, False]]}, _LOADING_S)
+        if "error" in answer:
+            return str(answer["message"])
+        worker.done.add(trial.kind)
+        return ""
+
+    async def _look_after_workers(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            try:
+                self.look_at_workers()
+            except Exception as error:
+                log_fault("the service could not look at its workers", error)
+
+    def look_at_workers(self) -> None:
+        """Find workers that hang before requests do, and let new workers load the models before requests come.
+
+        Each idle worker loads a model that it lacks, or answers a message without work. A busy one that makes no
+        progress is ended, so that the pool replaces it and another worker does its batch.
+        """
+        for worker in self.pool.workers:
+            if not worker.is_busy:
+                worker.is_busy = True  # from now on, so that the batcher does not choose it, too
+                look = asyncio.ensure_future(self._look_at(worker))
+                self._looks.add(look)
+                look.add_done_callback(self._looks.discard)
+            elif worker.kill_if_frozen():
+                log.warning(f"worker {worker.pid} hangs: it has a batch and uses no processor time")
+
+    async def _look_at(self, worker: Worker) -> None:
+        # Under a cap on memory a worker may have unloaded what it has done, and loads it again with the next batch.
+        wanted = self.models.models if self.cfg.memory_mb is None else self.models.models[:1]
+        model = next((model for model in wanted if Work("translate", model.version).kind not in worker.done), None)
+        try:
+            if model is None:
+                await self.pool.ask(worker, {}, _SILENT_S)
+            elif (problem := await self._try(worker, model)) != self._problem:
+                self._problem = problem
+                if problem:
+                    log.error(f"a new worker cannot load a model: {problem}")
+        except WorkerDied:  # the pool has logged it and starts another one
+            pass
 
     @property
-    def is_alive(self) -> bool:
-        """Whether a worker is alive."""
-        return bool(self.pool.workers)
+    def can_translate(self) -> bool:
+        """Whether some worker has loaded one of the models and has not been silent for long."""
+        kinds = {Work("translate", model.version).kind for model in self.models.models}
+        long_ago = time.monotonic() - _SILENT_S
+        return any(
+            not kinds.isdisjoint(worker.done) and not (worker.is_busy and worker.busy_since < long_ago)
+            for worker in self.pool.workers
+        )
 
     async def close(self) -> None:
         """Finish the accepted requests, then stop the workers."""
@@ -98,6 +153,8 @@ class Service:
                 await self.batcher.drain()
         except TimeoutError:
             log.warning("the service stopped before some requests were finished")
+        if self._looking is not None:
+            self._looking.cancel()
         await self.batcher.close()
         await self.pool.close()
 

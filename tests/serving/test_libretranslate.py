@@ -272,11 +272,12 @@ def test_health():
     assert (head.status_code, head.content) == (200, b"")
 
 
-def test_without_workers_the_service_is_not_healthy():
+def test_a_service_that_cannot_translate_is_not_healthy():
     backend = loud_backend()
-    backend.service.is_alive = False
+    backend.service.can_translate = False
     answer = ask("GET", "/health", backend)
-    assert error_of(answer) == (503, "no worker is alive; the service is starting another one")
+    status, message = error_of(answer)
+    assert status == 503 and "no worker can translate" in message
     assert answer.headers["retry-after"] == "1"
 
 

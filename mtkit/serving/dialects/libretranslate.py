@@ -235,9 +235,9 @@ def router(backend: Backend) -> APIRouter:
     @routes.head("/health", include_in_schema=False)
     @routes.get("/health", responses={200: {"model": Health}, **refusals(503)})
     async def health() -> Response:
-        """Report the health of the service: it responds with 503 while no worker is alive."""
-        if not backend.service.is_alive:
-            raise Unready("no worker is alive; the service is starting another one", retry_after_s=1)
+        """Report the health of the service: it responds with 503 while no worker can translate."""
+        if not backend.service.can_translate:
+            raise Unready("no worker can translate now: they are starting, or the log says why", retry_after_s=1)
         return JSONResponse({"status": "ok"})
 
     @routes.get("/frontend/settings", responses={200: {"model": FrontendSettings}, **refusals()})

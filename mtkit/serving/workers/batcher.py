@@ -195,6 +195,8 @@ class Batcher:
                 if not item.result.done():
                     item.result.set_result(result)
             return
+        if answer["error"] == "bundle":
+            worker.done.discard(work.kind)  # it has unloaded the model, and cannot load it again
         if len(batch) > 1 and answer["error"] in ("data", "request"):  # one may be wrong: let each fail by itself
             for item in batch:
                 item.is_alone = True

@@ -8,6 +8,7 @@ import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Coroutine, Hashable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from mtkit.console import log
@@ -16,6 +17,7 @@ from mtkit.serving.workers import frames
 
 _STOP_S = 5.0  # how long a worker may take to end before we kill it
 _END_S = 1.0  # how long the end of a process may come after that of its output
+_FROZEN_AFTER = 7  # looks at a process at work that has used no processor time since the look before
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0  # before a worker is started again that died before it had answered
 
 
@@ -29,8 +31,10 @@ class Worker:
     def __init__(self, process: Process) -> None:
         self._process = process
         self.is_busy = False
-        self.idle_since = 0.0  # on the clock of `time.monotonic`
+        self.idle_since = self.busy_since = 0.0  # on the clock of `time.monotonic`
         self.has_answered = False
+        self._cpu_ticks: int | None = None
+        self._n_still = 0  # looks in a row that saw no progress
         self.done: set[Hashable] = set()  # the kinds of work that it has done, and loaded what they need
 
     @property
@@ -41,6 +45,7 @@ class Worker:
     async def ask(self, message: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
         """Send a message and return the reply. Raises WorkerDied if none arrives, after ending the process."""
         assert self._process.stdin is not None and self._process.stdout is not None
+        self.busy_since, self._n_still = time.monotonic(), 0
         try:
             async with asyncio.timeout(timeout_s):
                 self._process.stdin.write(frames.pack(message))
@@ -52,6 +57,20 @@ class Worker:
             raise WorkerDied(f"worker {self.pid} ended ({await self._ended_or_killed()})") from None
         self.has_answered = True
         return answer
+
+    def kill_if_frozen(self) -> bool:
+        """End the process, and return True, if it has used no processor time between this many calls in a row.
+
+        It is for processes at work: one that is stopped, or waits for a lock that stays locked, uses none. Where the
+        system does not tell the time (not Linux), only the deadline of a batch finds such a process.
+        """
+        ticks = _cpu_ticks(self.pid)
+        self._n_still = self._n_still + 1 if ticks == self._cpu_ticks and ticks is not None else 0
+        self._cpu_ticks = ticks
+        if self._n_still < _FROZEN_AFTER:
+            return False
+        self._kill()
+        return True
 
     @property
     def has_ended(self) -> bool:
@@ -99,6 +118,15 @@ async def start_worker(module: str, settings: Mapping[str, Any]) -> Worker:
         *command, stdin=PIPE, stdout=PIPE, env=environment, start_new_session=True, limit=2**26
     )
     return Worker(process)
+
+
+def _cpu_ticks(pid: int) -> int | None:
+    """Return the processor time that a process has used, in the system's units; None if the system does not tell."""
+    try:
+        values = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return int(values[11]) + int(values[12])  # utime and stime; proc(5) counts them from 1 and from pid: 14 and 15
 
 
 class Pool:
