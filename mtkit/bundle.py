@@ -34,6 +34,9 @@ FILES = ("config.yaml", "src.spm", "tgt.spm", _WEIGHTS)
 # What a run folder contains before its training ends
 _RUN_FILES = ("config.yaml", "tokenizers.json", "checkpoints", "metrics.jsonl")
 
+# In the manifest, under "training": the share of lines of the training text that have more than one sentence
+SHARE_OF_SEVERAL = "lines_with_several_sentences"
+
 _OTHER_TASK = {  # what to say of a model with this task where the other is needed
     "translate": "a translator, not a classifier; use it with `mtkit translate`, name another --model, or train a "
     "classifier: task: classify",

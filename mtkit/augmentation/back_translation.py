@@ -67,7 +67,7 @@ class Translated:
 class UsableTranslations:
     """Translates windows of lines and selects the translations that are usable for training.
 
-    Blank lines, lines too long to be translated in one piece, and translations with faults (see `quality.faults`),
+    Blank lines, lines that are too long for the model, and translations with faults (see `quality.faults`),
     unfinished ones included, are not. decode.on_suspect applies first.
     """
 
@@ -81,17 +81,15 @@ class UsableTranslations:
         """Translate lines; first_line: line number of the first one."""
         texts = [_one_column(line) for line in lines]
         pieces = self.translator.pieces(texts)
-        n_pieces = [sum(not piece.is_blank for piece in of_line) for of_line in pieces]
-        in_one_piece = [row for row in range(len(lines)) if n_pieces[row] == 1]
+        reasons = ["too long" if line[0].is_of_long else "blank" * all(p.is_blank for p in line) for line in pieces]
+        usable = [row for row, reason in enumerate(reasons) if not reason]
         translations: dict[int, Translation] = {}
-        if in_one_piece:
-            cut = [pieces[row] for row in in_one_piece]
-            results = self.session.translate_cut([texts[row] for row in in_one_piece], cut, first_line)
-            translations = dict(zip(in_one_piece, results, strict=True))
+        if usable:
+            cut = [pieces[row] for row in usable]
+            results = self.session.translate_cut([texts[row] for row in usable], cut, first_line)
+            translations = dict(zip(usable, results, strict=True))
         return [
-            self._usable(text, translations[row].n_best)
-            if row in translations
-            else Translated(text, [], "too long" if n_pieces[row] else "blank")
+            self._usable(text, translations[row].n_best) if row in translations else Translated(text, [], reasons[row])
             for row, text in enumerate(texts)
         ]
 

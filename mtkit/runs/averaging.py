@@ -6,13 +6,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from mtkit.bundle import BundleFiles, load_network, read_bundle, save_bundle
+from mtkit.bundle import SHARE_OF_SEVERAL, BundleFiles, load_network, read_bundle, save_bundle
 from mtkit.config.reading.differences import differences
 from mtkit.config.reading.loading import load_config
 from mtkit.console import log
 from mtkit.distributed.weights import load_weights
 from mtkit.errors import BundleError, CheckpointError, UsageError
 from mtkit.model.networks import new_network
+from mtkit.runs.record import read_record
 from mtkit.tokens.tokenizer import load_tokenizers
 from mtkit.training.update.checkpoint import Checkpoints
 
@@ -37,7 +38,8 @@ def average_checkpoints(run_dir: Path, steps: Sequence[int], out: Path) -> list[
     model = new_network(cfg, src.vocab_size, tgt.vocab_size)
     load_weights(model, checkpoints.mean_weights(steps))
     spm = run_dir / "src.spm", run_dir / "tgt.spm"
-    save_bundle(out, model.state_dict(), cfg, *spm, training={"step": steps[-1], "averaged_steps": steps})
+    facts = read_record(run_dir).get("text", {}).get("facts", {})
+    save_bundle(out, model.state_dict(), cfg, *spm, training={"step": steps[-1], "averaged_steps": steps, **facts})
     return steps
 
 
@@ -61,7 +63,9 @@ def average_bundles(folders: Sequence[Path], out: Path) -> None:
     means = {name: (total / len(bundles)).to(torch.float32) for name, total in sums.items()}
     checksums = [bundle.manifest["sha256"]["model.safetensors"] for bundle in bundles]
     spm = first.folder / "src.spm", first.folder / "tgt.spm"
-    save_bundle(out, means, first.config, *spm, training={"averaged_models": checksums})
+    of_first = first.manifest.get("training", {})
+    facts = {key: of_first[key] for key in (SHARE_OF_SEVERAL,) if key in of_first}
+    save_bundle(out, means, first.config, *spm, training={"averaged_models": checksums, **facts})
 
 
 def _beginning(bundle: BundleFiles) -> Path:

@@ -52,6 +52,7 @@ def finish(run: Prepared, state: TrainState, model: Network, limits: Sequence[st
         "dev": scores.figures(),
         "dev_metrics": [asdict(score) for score in of_first],
         "dev_metrics_of": {label: [asdict(score) for score in of_set] for label, of_set in signed.items()},
+        **run.text.facts,
         **calibration,
     }
     folder, spm = run.run_dir / "model", [run.run_dir / f"{side}.spm" for side in ("src", "tgt")]

@@ -108,6 +108,7 @@ def _text(run: Prepared) -> dict[str, Any]:
         ],
         "dev": {"name": ", ".join(map(corpus_name, run.cfg.data.dev)), "n_pairs": run.validator.n_pairs},
         "tokenizers": tokenizers,
+        "facts": run.text.facts,
     }
 
 

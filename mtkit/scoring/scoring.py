@@ -181,7 +181,8 @@ def score_candidates(translator: "Translator", translations: "Sequence[Translati
     for translation in translations:
         srcs = [tokenizer.encode(as_one_line(translation.src).strip()) for tokenizer in tokenizers]
         longest = max(map(len, srcs))
-        problem = None if 0 < longest <= limit else "the line was translated in segments" if longest else BLANK
+        in_segments = translation.n_segments > 1 or longest > limit
+        problem = BLANK if not longest else "the line was translated in segments" if in_segments else None
         problems.append(problem)
         if problem is None:
             for pairs, src in zip(members, srcs, strict=True):

@@ -1,6 +1,7 @@
 """Find the sentences and clauses of a text, and the marks that end it."""
 
 import re
+from collections.abc import Iterable
 
 # Marks that end a sentence (Unicode's Sentence_Terminal, and the ellipsis, of scripts that are in use). Some do so only
 # before white space: 3.5 is a number.
@@ -79,6 +80,20 @@ def sentence_spans(text: str) -> list[Span]:
 def without_closing(text: str) -> str:
     """Return the text without quotation marks, brackets and white space at its end."""
     return text.rstrip(_AT_END)
+
+
+def share_of_several(lines: Iterable[str]) -> float:
+    """Return the share of the lines that have more than one sentence; 0 without lines."""
+    n_lines = n_several = 0
+    for line in lines:
+        n_lines += 1
+        n_several += len(sentence_spans(line.strip())) > 1
+    return n_several / max(1, n_lines)
+
+
+def ends_without_space(text: str) -> bool:
+    """Return whether the text ends with a mark of a script that puts no space between sentences."""
+    return text.rstrip(_CLOSING).endswith(tuple(_FINAL_ANYWHERE))
 
 
 def final_marks(text: str) -> str:

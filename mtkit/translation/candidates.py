@@ -22,15 +22,18 @@ class Candidate:
 BLANK = Candidate("", [], 0.0, 0.0, True)  # the translation of a blank line
 
 
-def join_candidates(parts: Sequence[list[Candidate]]) -> list[Candidate]:
-    """Build a line's candidates from those of its segments: the k-th of the line joins the k-th of every segment."""
+def join_candidates(parts: Sequence[list[Candidate]], gaps: Sequence[str] = ()) -> list[Candidate]:
+    """Build a line's candidates from those of its segments: the k-th of the line joins the k-th of every segment.
+
+    gaps: as for `join_segments`.
+    """
     if not parts:
         return [BLANK]
     if len(parts) == 1:
         return parts[0]
     return [
         Candidate(
-            text=join_segments([part.text for part in kth]),
+            text=join_segments([part.text for part in kth], gaps),
             ids=[token_id for part in kth for token_id in part.ids],
             log_prob=sum(part.log_prob for part in kth),
             score=sum(part.score for part in kth),
@@ -48,7 +51,8 @@ class Translation:
     src: str
     n_best: list[Candidate]
     faults: tuple[Fault, ...] = ()  # what looks wrong with the best candidate
-    n_segments: int = 1  # into which a line that was too long was split
+    n_segments: int = 1  # into which a line that was too long, or had several sentences, was split
+    is_long: bool = False  # the line was too long for the model
 
     @property
     def text(self) -> str:

@@ -3,10 +3,12 @@
 The tokenizers encode each text once. If a text is too long, they also encode each part that is tried.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from mtkit.config.tags import TOKENS
+from mtkit.text.sentences import sentence_spans
 from mtkit.tokens.placeholders import Replaced
 from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.translation.segments import split_long
@@ -20,6 +22,8 @@ class Piece:
     ids: tuple[Sequence[int], ...]  # without EOS; by each source tokenizer, of which an ensemble may have several
     replaced: Replaced  # the text with a token for each placeholder
     prefix: tuple[int, ...] = ()  # target tokens that begin the translation
+    gap: str = " "  # the white space before it, if it is not the first of its line
+    is_of_long: bool = False  # it belongs to a line that was too long for the model
 
     @property
     def is_blank(self) -> bool:
@@ -51,19 +55,31 @@ class Cutter:
         """Return the text as the model reads it, with a token for each placeholder."""
         return self.placeholders.replace(text) if self.placeholders else Replaced(text, {})
 
+    def sentences(self, piece: Piece) -> list[Piece]:
+        """Return the sentences of a piece; [piece] if it is one sentence."""
+        marked, values = self._marked(piece.text)
+        spans = sentence_spans(marked)
+        if len(spans) == 1:
+            return [piece]
+        gaps = [piece.gap, *(marked[end:start] for (_, end), (start, _) in pairwise(spans))]
+        encoded = self.encode([_unmarked(marked[start:end], values) for start, end in spans])
+        parts = [replace(part, gap=gap) for part, gap in zip(encoded, gaps, strict=True)]
+        return [replace(parts[0], prefix=piece.prefix), *parts[1:]]
+
+    def is_too_long(self, piece: Piece, limit: int) -> bool:
+        """Return whether a piece has more than `limit` tokens, or more placeholders than there are tokens for them."""
+        return piece.n_tokens > limit or bool(self.excess_placeholders(piece))
+
     def cut(self, piece: Piece, limit: int) -> list[Piece]:
         """Return the piece, or parts of it that have at most `limit` tokens and a token for each placeholder."""
-        if piece.n_tokens <= limit and not self.excess_placeholders(piece):
+        if not self.is_too_long(piece, limit):
             return [piece]
-        marked, values = piece.text, dict[str, str]()
-        if self.placeholders:
-            marked, values = self.placeholders.marked(piece.text)  # no cut can go through a single character
+        marked, values = self._marked(piece.text)
         encoded: dict[str, Piece] = {marked: piece}
 
         def part_of(marked_part: str) -> Piece:
             if marked_part not in encoded:
-                text = "".join(values.get(character, character) for character in marked_part)
-                [encoded[marked_part]] = self.encode([text])
+                [encoded[marked_part]] = self.encode([_unmarked(marked_part, values)])
             return encoded[marked_part]
 
         def fits(marked_part: str) -> bool:
@@ -72,7 +88,11 @@ class Cutter:
         parts = [part_of(part) for part in split_long(marked, fits)]
         first = next((index for index, part in enumerate(parts) if not part.is_blank), 0)
         parts[first] = replace(parts[first], prefix=piece.prefix)
-        return parts
+        return [replace(parts[0], gap=piece.gap), *parts[1:]]
+
+    def _marked(self, text: str) -> tuple[str, dict[str, str]]:
+        """Return the text with a single character, which no cut divides, for each placeholder, and these by it."""
+        return self.placeholders.marked(text) if self.placeholders else (text, {})
 
     def excess_placeholders(self, piece: Piece) -> int:
         """Return the number of placeholders in a piece if it exceeds the number of tokens for them, else 0."""
@@ -80,3 +100,7 @@ class Cutter:
             return 0
         n_placeholders = len(self.placeholders.values(piece.text))
         return n_placeholders if n_placeholders > len(TOKENS) else 0
+
+
+def _unmarked(marked: str, values: Mapping[str, str]) -> str:
+    return "".join(values.get(character, character) for character in marked)

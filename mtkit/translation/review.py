@@ -164,19 +164,19 @@ class Review:
         by_line = list(starmap(range, pairwise(accumulate(map(len, lines), initial=0))))  # indices of pieces
         if self.decode.on_suspect == "off":
             translations = [Translation(text, n_best) for text, n_best in rows]
-            return [_join([translations[index] for index in indices]) for indices in by_line]
+            return [_join(pieces, translations, indices) for indices in by_line]
         translations = [Translation(text, n_best, self._faults(text, n_best[0])) for text, n_best in rows]
         was_faulty = [bool(translation.faults) for translation in translations]
         if self.decode.on_suspect == "retry":
             self._retry(pieces, translations)
         reviewed = []
         for indices in by_line:
-            line = _join([translations[index] for index in indices])
+            line = _join(pieces, translations, indices)
             searched = any(was_faulty[index] for index in indices)
             if self.decode.on_suspect == "retry" and len(indices) > 1 and _joined_length(line):
                 searched = True
                 self._shorten(pieces, translations, indices)
-                line = _join([translations[index] for index in indices])
+                line = _join(pieces, translations, indices)
             if len(indices) > 1 and not any(fault.kind == "length" for fault in line.faults):
                 line = replace(line, faults=(*line.faults, *_joined_length(line)))
             self.tally.add(line.faults, repaired=searched and not line.faults, n_segments=len(indices))
@@ -260,15 +260,17 @@ def retry_settings(
     return [decode.model_copy(update={"beam_size": beams_a_group * decode.beam_groups, "mbr_samples": 0}), *later]
 
 
-def _join(segments: Sequence[Translation]) -> Translation:
-    """Join the translations of a line's segments, and number the segments in their faults."""
+def _join(pieces: Sequence[Piece], translations: Sequence[Translation], indices: Sequence[int]) -> Translation:
+    """Join the translations of a line's segments, which have these indices, and number the segments in their faults."""
+    segments, gaps = [translations[index] for index in indices], [pieces[index].gap for index in indices]
     if len(segments) == 1:
         return segments[0]
     return Translation(
-        join_segments([segment.src for segment in segments]),
-        join_candidates([segment.n_best for segment in segments]),
+        join_segments([segment.src for segment in segments], gaps),
+        join_candidates([segment.n_best for segment in segments], gaps),
         tuple(replace(f, segment=number) for number, segment in enumerate(segments, start=1) for f in segment.faults),
         n_segments=len(segments),
+        is_long=any(pieces[index].is_of_long for index in indices),
     )
 
 

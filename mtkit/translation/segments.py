@@ -1,10 +1,10 @@
 """Split a text that is too long for the model into segments, at sentence ends if possible, without losing any text."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from mtkit.text.characters import divides_character
-from mtkit.text.sentences import clause_gaps, sentences
+from mtkit.text.sentences import clause_gaps, ends_without_space, sentences
 
 _WHITE_SPACE = re.compile(r"\s+")
 _LONGEST_CLUSTER = 16  # how far back to look for the start of a displayed character
@@ -22,9 +22,24 @@ def split_long(text: str, fits: Callable[[str], bool]) -> list[str]:
     return [part for sentence in sentences(text) for part in _halve(sentence, fits)]
 
 
-def join_segments(texts: list[str]) -> str:
-    """Join translated segments into one line."""
-    return " ".join(text for text in texts if text)
+def join_segments(texts: Sequence[str], gaps: Sequence[str] = ()) -> str:
+    """Join translated segments into one line.
+
+    gaps: the white space before each segment in the source; default: a space.
+    """
+    line = ""
+    for text, gap in zip(texts, gaps or [" "] * len(texts), strict=True):
+        line += gap_after(line, gap) + text if text else ""
+    return line
+
+
+def gap_after(line: str, gap: str) -> str:
+    """Return the white space to put between a line and the translation of its next segment.
+
+    gap: the white space in the source. Where it has none, as between Chinese sentences, there is a space unless the
+    translation puts none between its sentences, either.
+    """
+    return "" if not line else gap or ("" if ends_without_space(line) else " ")
 
 
 def _halve(text: str, fits: Callable[[str], bool]) -> list[str]:

@@ -8,6 +8,7 @@ from mtkit.errors import MtkitError
 from mtkit.pair_files.lines import as_one_line
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.tokens.placeholders import fill, restore
+from mtkit.translation.segments import gap_after
 from mtkit.translation.translator import Translator
 
 _INCOMPLETE = "\ufffd"  # how decoding shows the first bytes of a character whose last bytes are still to come
@@ -31,11 +32,11 @@ def translate_live(
         raise MtkitError(f"the {engine.name} engine cannot stream tokens; use decode.engine=native")
     if translator.decode.mbr_samples or translator.terminology:
         raise MtkitError("only a plain search can stream tokens; set neither decode.mbr_samples nor decode.terminology")
-    parts: list[str] = []
+    done = ""  # the translation of the segments before
     finished = True
     [segments] = translator.segments([text], first_line=line)
     for segment in segments:
-        start = " " if any(parts) else ""
+        start = gap_after(done, segment.gap)
         shown = ""
 
         def show(part: str, start: str = start) -> None:
@@ -51,9 +52,9 @@ def translate_live(
         [best] = hypotheses
         whole, _ = restore(_decode(translator, best.ids), segment.values)
         show(whole)
-        parts.append(whole)
+        done += start * bool(whole) + whole
         finished = finished and best.finished
-    return " ".join(part for part in parts if part), finished
+    return done, finished
 
 
 def _common_prefix(hypotheses: Sequence[Hypothesis]) -> list[int]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from mtkit.bundle import BundleFiles, bundle_file, find_model, read_bundle
+from mtkit.bundle import SHARE_OF_SEVERAL, BundleFiles, bundle_file, find_model, read_bundle
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.reading.overrides import decode_overrides
 from mtkit.config.tags import TOKENS
@@ -31,6 +31,7 @@ from mtkit.translation.term_search import TermSearch
 from mtkit.translation.terminology import Terminology, TermReport
 
 _BATCHES_A_WINDOW = 16
+_FEW_SEVERAL = 0.02  # share of training lines with several sentences; below it, a model learns single sentences
 
 
 class Translator:
@@ -47,12 +48,14 @@ class Translator:
         tgt_lang: str | None = None,
         files: BundleFiles | None = None,
         is_ensemble: bool = False,
+        by_sentence: bool = False,
     ) -> None:
         """Take an engine and the tokenizers of its model.
 
         other_src_tokenizers: those of an ensemble's further models, unless all models share the first one's.
         tgt_lang: language of the translations, such as "fr"; the check for lost numbers needs it.
         files: the bundle that the translator was loaded from, the first one of an ensemble.
+        by_sentence: translate each sentence of a line by itself.
         Raises DataError if decode.terminology cannot be read, or if a source tokenizer does not have decode.tag.
         """
         self.engine = engine
@@ -65,6 +68,7 @@ class Translator:
         self.tgt_lang = tgt_lang
         self.files = files
         self.is_ensemble = is_ensemble
+        self.by_sentence = by_sentence
         self.placeholders = src_tokenizer.placeholders
         self.cutter = Cutter(self.src_tokenizers)
         self.terminology = None
@@ -141,6 +145,7 @@ class Translator:
             tgt_lang=first.config.data.tgt_lang,
             files=first,
             is_ensemble=bool(others),
+            by_sentence=_has_one_sentence_a_line(first),
         )
 
     def __repr__(self) -> str:
@@ -235,7 +240,10 @@ class Translator:
         parts = [self._segments(self.cutter.cut(piece, limit), decode) for piece in pieces]
         hypotheses = iter(self._decode([segment for part in parts for segment in part], decode, n_draws or n_best))
         candidates = [
-            join_candidates([[self._candidate(h, segment) for h in next(hypotheses)] for segment in part])
+            join_candidates(
+                [[self._candidate(h, segment) for h in next(hypotheses)] for segment in part],
+                [segment.gap for segment in part],
+            )
             for part in parts
         ]
         if not n_draws:
@@ -259,14 +267,15 @@ class Translator:
     ) -> list[list[Piece]]:
         """Split each line into at least one piece to translate: a blank line is a single blank piece.
 
+        A piece is a sentence if the training text has one sentence a line, and a part of one that is too long.
         first_line: line number of the first line, for warnings about long lines; None: do not warn.
         Raises DataError, which names the line, for a line that is not text.
         """
         limit = self.max_src_tokens(decode)
         whole = self._encoded(lines, first_line or 1)
-        cut = [self.cutter.cut(piece, limit) for piece in whole]
+        cut = [self._cut(piece, limit) for piece in whole]
         for number, (piece, parts) in enumerate(zip(whole, cut, strict=True), start=first_line or 1):
-            if first_line is not None and len(parts) > 1:
+            if first_line is not None and parts[-1].is_of_long:
                 many = f"{piece.n_tokens} tokens are more than decode.max_src_tokens={limit}"
                 if piece.n_tokens <= limit:
                     many = f"{self.cutter.excess_placeholders(piece)} placeholders are more than {len(TOKENS)}"
@@ -278,6 +287,13 @@ class Translator:
     ) -> list[list[Segment]]:
         """Return the segments of each line, none of a blank one. The arguments are those of `pieces`."""
         return [self._segments(pieces, decode or self.decode) for pieces in self.pieces(lines, decode, first_line)]
+
+    def _cut(self, piece: Piece, limit: int) -> list[Piece]:
+        sentences = self.cutter.sentences(piece) if self.by_sentence else [piece]
+        parts = [part for sentence in sentences for part in self.cutter.cut(sentence, limit)]
+        if len(parts) > 1 and self.cutter.is_too_long(piece, limit):
+            parts = [replace(part, is_of_long=True) for part in parts]
+        return parts
 
     def replaced(self, text: str) -> Replaced:
         """Return the text as the model reads it, with a token for each placeholder."""
@@ -320,6 +336,7 @@ class Translator:
             once=once,
             never=tuple(token for token in self._reserved if token not in once),
             values=values,
+            gap=piece.gap,
         )
 
     @cached_property
@@ -342,6 +359,12 @@ def n_best_problem(n_best: int, decode: DecodeConfig) -> str:
     if decode.sampling or decode.mbr_samples or n_best <= decode.beam_size:
         return ""
     return f"{n_best} translations per line are more than decode.beam_size={decode.beam_size} finds; widen the beam"
+
+
+def _has_one_sentence_a_line(files: BundleFiles) -> bool:
+    """Return whether training recorded that nearly all lines of the training text have one sentence."""
+    share = files.manifest.get("training", {}).get(SHARE_OF_SEVERAL)
+    return isinstance(share, int | float) and share < _FEW_SEVERAL
 
 
 def _warn_of_missing_tag(files: BundleFiles) -> None:

@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
-from mtkit.bundle import load_bundle, save_bundle
+from mtkit.bundle import SHARE_OF_SEVERAL, load_bundle, save_bundle
 from mtkit.cli import app
 from mtkit.errors import BundleError, CheckpointError, UsageError
 from mtkit.runs.averaging import average_bundles, average_checkpoints
@@ -41,7 +41,9 @@ def test_the_chosen_checkpoints_of_a_run_are_averaged(runs, tmp_path):
     assert average_checkpoints(runs / "a", [20, 18], tmp_path / "two") == [18, 20]
     assert_mean(tmp_path / "two", *(checkpoint_file(runs / "a", step) for step in (18, 20)))
     bundle = load_bundle(tmp_path / "two")
-    assert bundle.manifest["training"] == {"step": 20, "averaged_steps": [18, 20]}
+    of_text = {SHARE_OF_SEVERAL: 0.0}  # no line of this text has two sentences
+    assert bundle.manifest["training"] == {"step": 20, "averaged_steps": [18, 20], **of_text}
+    assert load_bundle(runs / "a" / "model").manifest["training"].items() >= of_text.items()
     assert bundle.src_tokenizer.fingerprint == load_bundle(runs / "a" / "model").src_tokenizer.fingerprint
 
 
@@ -59,6 +61,7 @@ def test_the_running_means_of_a_run_are_averaged(runs, tmp_path):
 def test_several_models_are_averaged(runs, tmp_path):
     folders = [runs / name / "model" for name in ("a", "b")]
     average_bundles(folders, tmp_path / "out")
+    assert load_bundle(tmp_path / "out").manifest["training"][SHARE_OF_SEVERAL] == 0.0
     assert_mean(tmp_path / "out", *(folder / "model.safetensors" for folder in folders))
     load_bundle(tmp_path / "out")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mtkit.text.sentences import final_marks, sentences
+from mtkit.text.sentences import final_marks, sentences, share_of_several
 
 
 @pytest.mark.parametrize(
@@ -101,3 +101,8 @@ def test_an_opening_quotation_mark_begins_the_next_sentence():
 )
 def test_the_marks_at_the_end_of_a_sentence_come_with_what_closes_it(text, marks):
     assert final_marks(text) == marks
+
+
+def test_the_share_of_lines_with_several_sentences():
+    assert share_of_several(["One cat.", " It rains. It snows. ", "Mr. Smith", ""]) == 0.25
+    assert share_of_several([]) == 0

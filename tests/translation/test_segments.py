@@ -59,3 +59,13 @@ def test_an_enormous_line_is_split_without_deep_recursion(text):
 
 def test_segments_are_joined_by_single_spaces():
     assert join_segments(["Un.", "", "Deux."]) == "Un. Deux."
+
+
+def test_segments_are_joined_by_the_white_space_of_the_source():
+    assert join_segments(["Un.", "Deux.", "", "Trois."], [" ", "  ", "\t", "\u00a0"]) == "Un.  Deux.\u00a0Trois."
+    assert join_segments(["", "Un."], ["", "  "]) == "Un."
+
+
+def test_without_white_space_in_the_source_the_target_script_decides():
+    assert join_segments(["Hello.", "And you?"], ["", ""]) == "Hello. And you?"
+    assert join_segments(["我喜欢橙子。", "你呢？"], ["", ""]) == "我喜欢橙子。你呢？"

@@ -1,5 +1,6 @@
 """Translating lines. With a model that copies, the output is known; a real one shows that batches do not matter."""
 
+import json
 import logging
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from tiny_models import tiny_transformer
 from torch import Tensor, nn
 
-from mtkit.bundle import read_bundle
+from mtkit.bundle import SHARE_OF_SEVERAL, read_bundle
 from mtkit.cli.models import load_translator
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.model import ModelConfig
@@ -91,12 +92,13 @@ class CopyCache:
         self.src = self.src[sentences]
 
 
-def copying(model: nn.Module | None = None, **decode: Any) -> Translator:
+def copying(model: nn.Module | None = None, *, by_sentence: bool = False, **decode: Any) -> Translator:
     return Translator(
         NativeEngine([cast(Transformer, model or CopyModel())]),
         LETTERS,
         LETTERS,
         DecodeConfig(**({"on_suspect": "off"} | decode)),
+        by_sentence=by_sentence,
     )
 
 
@@ -174,6 +176,39 @@ def test_long_input_is_split_rejoined_and_reported_with_its_line(warnings):
     assert max(length for _, length in model.shapes) <= 21
     [message] = warnings()
     assert message.startswith("line 3: 59 tokens") and "decode.max_src_tokens=20; translated in 4 segments" in message
+
+
+def test_each_sentence_of_a_line_is_translated_by_itself_and_the_white_space_between_them_stays(warnings):
+    model = CopyModel()
+    line = "One cat.  Two dogs!\tA third?\u3000Mr. Smith e.g. here"
+    translator = copying(model, by_sentence=True, batch_sentences=1)
+    [translation] = translator.stream([line])
+    assert (translation.text, translation.n_segments, translation.is_long) == (line, 4, False)
+    assert sorted(length - 1 for _, length in model.shapes) == sorted(map(len, SPLIT))
+    assert warnings() == []  # about a line that is too long
+
+
+SPLIT = ["One cat.", "Two dogs!", "A third?", "Mr. Smith e.g. here"]
+
+
+def test_without_the_fact_that_lines_are_sentences_a_line_is_translated_as_a_whole():
+    model = CopyModel()
+    copying(model).translate(["One cat. Two dogs."])
+    assert model.shapes == [(1, 19)]
+
+
+@pytest.mark.parametrize(("share", "is_split"), [(0.011, True), (0.032, False), (None, False), ("many", False)])
+def test_the_bundle_tells_whether_lines_of_its_training_text_are_sentences(bundle, share, is_split):
+    path = bundle / "manifest.json"
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    if share is not None:
+        manifest["training"][SHARE_OF_SEVERAL] = share
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+    translator = Translator.load(bundle, device="cpu")
+    [pieces] = translator.pieces(["It rains. I love oranges."])
+    assert [piece.text for piece in pieces] == (
+        ["It rains.", "I love oranges."] if is_split else ["It rains. I love oranges."]
+    )
 
 
 def test_learned_positions_bound_input_and_output(warnings):

@@ -85,10 +85,10 @@ class Rendering:
         from mtkit.scoring import scoring
 
         models = scoring.native_models(self.translator.engine, "word alignments")
-        split = [translation.n_segments > 1 for translation in translations]
+        split = [translation.is_long for translation in translations]
         for line, is_split in enumerate(split, start=first_line):
             if is_split:
-                log.warning(f"line {line}: no word alignment, because mtkit split the line into segments")
+                log.warning(f"line {line}: no word alignment, because the line is too long for the model")
         rows = list(zip(translations, split, strict=True))
         pairs = [(row.src, candidate.text) for row, is_split in rows if not is_split for candidate in row.n_best]
         tokenizers = self.translator.src_tokenizer, self.translator.tgt_tokenizer

@@ -86,6 +86,11 @@ class LabelledText:
         """None, because a classifier does not translate."""
         return None
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """See TrainingText: a classifier needs none."""
+        return {}
+
     def complete_bundle(self, folder: Path) -> None:
         """Add nothing."""
 

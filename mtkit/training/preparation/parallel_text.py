@@ -6,9 +6,11 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mtkit.alignment.lexicon import FILE as ALIGNMENT_FILE
 from mtkit.alignment.lexicon import AlignmentLexicon
-from mtkit.bundle import add_to_bundle
+from mtkit.bundle import SHARE_OF_SEVERAL, add_to_bundle
 from mtkit.config.data import CorpusFiles, DevCorpus
 from mtkit.config.schema import Config
 from mtkit.console import counted, log
@@ -26,6 +28,7 @@ from mtkit.languages import SIDES
 from mtkit.model.network import Network
 from mtkit.pair_files.pairs import Pair
 from mtkit.runtime import Precision
+from mtkit.text.sentences import share_of_several
 from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.training.preparation.orientation import check_texts
 from mtkit.training.preparation.pace import WORTH_OF_TRANSLATOR
@@ -35,6 +38,8 @@ from mtkit.training.validation.dev_sets import parts_of, validator_of
 from mtkit.training.validation.forecast import ValidationCost, forecast_validation
 from mtkit.training.validation.translation import TranslationValidator
 from mtkit.training.validation.validator import DevScores, Validator
+
+_MOST_LOOKED_AT = 20_000  # training sentences, to measure the facts about the text
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,15 @@ class ParallelText:
         lexicon = AlignmentLexicon.learn(self.train.src, self.train.tgt, src.vocab_size, tgt.vocab_size)
         self.train.release()
         return lexicon
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """See TrainingText: the share of lines with several sentences, of an even sample."""
+        sample = np.linspace(0, self.train.n_pairs - 1, min(self.train.n_pairs, _MOST_LOOKED_AT), dtype=np.int64)
+        sources = self.train.src.take(sample)
+        self.train.release()
+        share = share_of_several(self.tokenizers[0].decode(sources[i].tolist()) for i in range(len(sample)))
+        return {SHARE_OF_SEVERAL: round(share, 4)}
 
     def complete_bundle(self, folder: Path) -> None:
         """Add the lexicon of guided alignment and, if the sides share a tokenizer, counts that distinguish them."""

@@ -50,6 +50,10 @@ class TrainingText(Protocol):
     def alignment_lexicon(self) -> AlignmentLexicon | None:
         """The lexicon of tokens, which mtkit learns from the training text at the first use; None for single texts."""
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The facts about the training text that decide how to use the model, for the manifest."""
+
     def complete_bundle(self, folder: Path) -> None:
         """Add further files that the model needs to a new bundle."""
 
