@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Literal
 
 from mtkit.text.brackets import nested_ends_of
+from mtkit.text.identifiers import is_identifier
 from mtkit.text.sentences import sentence_spans
 from mtkit.text.words import has_letters
 
@@ -111,13 +112,12 @@ def inline_of(parts: Iterable[Part], source: str | None = None) -> Inline:
 
 
 def cut(text: str) -> list[Interval]:
-    """Return where the sentences of a text stand; none divides a line or has white space at its ends."""
-    return [
-        found
-        for line in _LINE.finditer(text)
-        for found in _sentences_of(line[0], line.start())
-        if has_letters(text[found[0] : found[1]])
-    ]
+    """Return where the sentences of a text stand; none divides a line or has white space at its ends.
+
+    What has no letters, and an identifier such as A-12, is not a sentence.
+    """
+    found = (sentence for line in _LINE.finditer(text) for sentence in _sentences_of(line[0], line.start()))
+    return [(start, end) for start, end in found if has_letters(text[start:end]) and not is_identifier(text[start:end])]
 
 
 def _sentences_of(line: str, offset: int) -> Iterator[Interval]:

@@ -7,7 +7,7 @@ marks but those of sentences. So whatever else stands in the output is there bec
 import io
 import re
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +35,7 @@ class Case:
     lacks: tuple[str, ...] = ()
     reported: tuple[str, ...] = ()  # in the source of a note about a segment that stayed as it was, or in `has`
     fails: str = ""  # why it fails today; whoever fixes it removes this
-    options: dict[str, object] | None = None  # for `Options`
+    options: Options = field(default_factory=Options)
 
 
 HOUSE, KEYS, CAT, ORANGES, SOFA = (
@@ -233,7 +233,8 @@ CASES = PAGES | TEXTS | MESSAGES
 class LoudEngine:
     """A model that writes capitals and knows only letters and the marks of sentences."""
 
-    name, arithmetic, max_positions = "loud", "letters", None
+    name, arithmetic = "loud", "letters"
+    max_positions: int | None = None
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
@@ -303,7 +304,7 @@ def _problems(case: Case, result: TranslatedDocument) -> list[str]:
 def test_a_document_keeps_what_is_not_language(name, translator, monkeypatch):
     monkeypatch.setattr(SentenceTranslator, "_weights", _weights_of_equal_words)
     path, case = FOLDER / name, CASES[name]
-    options = Options(**{"format": format_of(path, Options()), **(case.options or {})})
+    options = replace(case.options, format=format_of(path, case.options))
     result = translate_bytes(translator, path.read_bytes(), options)
     problems = _problems(case, result)
     assert not problems, "\n".join([*problems, _text(result.raw)])

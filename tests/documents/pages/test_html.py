@@ -118,3 +118,8 @@ def test_hostile_pages_take_no_quadratic_time_and_no_deep_recursion():
 
 def test_a_comment_may_end_as_browsers_allow():
     assert translated(b"<p><!-- a --!>word</p>", "html", loud).raw == b"<p><!-- a --!>WORD</p>"
+
+
+def test_identifiers_in_cells_stay():
+    page = "<table><tr><td>A-12</td><td>the door</td><td>order_id</td></tr></table>"
+    assert translated(page.encode(), "html", loud).raw.decode() == page.replace("the door", "THE DOOR")
