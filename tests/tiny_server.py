@@ -18,7 +18,7 @@ from mtkit.config.schema import Config
 from mtkit.config.serving import ServeConfig
 from mtkit.documents.sentences import Translated
 from mtkit.serving.backend import Backend
-from mtkit.serving.detection import Detection
+from mtkit.serving.detection import Detection, choose_source
 from mtkit.serving.documents import Documents
 from mtkit.serving.http.app import create_app
 from mtkit.serving.http.protocol import BoundedProtocol
@@ -109,8 +109,11 @@ class FirstLetterDetector:
         self._languages = languages
 
     def detect(self, text: str) -> Detection:
+        if not any(map(str.isalpha, text)):
+            return Detection(None, 0.0, (), has_language=False)
         language = next((code for code in self._languages if text.lower().startswith(code[0])), None)
-        return Detection(language, 0.75 if language else 0.3, [(language or self._languages[0], 0.75)])
+        confidence = 0.75 if language else 0.3
+        return Detection(language, confidence, [(language or self._languages[0], confidence)])
 
 
 class KeptCorrections:
@@ -157,7 +160,11 @@ def loud_backend(
         cfg,
         service,
         Gate(cfg),
-        Documents(service, cfg.limits, lambda text: detector.detect(text).language),
+        Documents(
+            service,
+            cfg.limits,
+            lambda text, tgt: choose_source(detector.detect(text), service.models.sources_of(tgt), tgt),
+        ),
         glossaries,
         corrections,
     )

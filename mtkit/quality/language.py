@@ -95,10 +95,15 @@ def candidates(lang: str, other: str) -> tuple[str, ...]:
     """
     own, known_other = known_code(lang), known_code(other)
     assert own is not None
-    alike = set().union(*(group for group in _ALIKE if own in group)) - {own, known_other}
+    alike = alike_languages([own]) - {own, known_other}
     own_scripts = {*scripts_of(lang)} or {*scripts_of(own)}
     intruders = [code for code in INTRUDERS if code not in alike and own_scripts & {*scripts_of(code)}]
     return tuple(dict.fromkeys([own, *([known_other] if known_other else []), *intruders]))
+
+
+def alike_languages(langs: Sequence[str]) -> set[str]:
+    """Return these languages and those so alike that a classifier cannot tell lines of them apart."""
+    return set(langs).union(*(group for group in _ALIKE if group.intersection(langs)))
 
 
 def foreign_lines(texts: Sequence[str], lang: str, other: str, places: Sequence[int]) -> dict[int, str]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from mtkit.config.serving import ServeConfig
-from mtkit.serving.detection import Detector
+from mtkit.serving.detection import Detector, Source, choose_source
 from mtkit.serving.documents import Documents
 from mtkit.serving.keys import Gate
 from mtkit.serving.models import ServedModels
@@ -29,16 +29,29 @@ class Backend:
         """The detector for the languages of the models that are served now."""
         return _detector(self.service.models)
 
+    def source_of(self, text: str, target: str) -> Source:
+        """Choose the language to translate a text from, given the code of a served target.
+
+        Raises BadRequest if nothing is translated into the target.
+        """
+        return _source(self.service.models, self.detector, text, target)
+
     @classmethod
     def from_config(cls, cfg: ServeConfig) -> "Backend":
         """Create the parts. Raises MtkitError if one cannot be created."""
         corrections = None if cfg.corrections.file is None else Corrections(cfg)
         service = Service(cfg, corrections)
         glossaries = None if cfg.glossaries is None else Glossaries(cfg.glossaries, cfg.limits.max_terms)
-        documents = Documents(service, cfg.limits, lambda text: _detector(service.models).detect(text).language)
+        documents = Documents(
+            service, cfg.limits, lambda text, target: _source(service.models, _detector(service.models), text, target)
+        )
         backend = cls(cfg, service, Gate(cfg), documents, glossaries, corrections)
         backend.detector.detect("a")  # loads its tables now, not while the first client and all others wait
         return backend
+
+
+def _source(models: ServedModels, detector: Detector, text: str, target: str) -> Source:
+    return choose_source(detector.detect(text), models.sources_of(target), target)
 
 
 @lru_cache(maxsize=1)

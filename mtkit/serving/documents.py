@@ -17,12 +17,13 @@ from mtkit.config.serving import LimitsConfig
 from mtkit.console import log, log_fault
 from mtkit.documents.reading import FORMATS, Options, format_named
 from mtkit.documents.sentences import Sentence, Translated
+from mtkit.languages import english_name
 from mtkit.serving.caller import Caller
+from mtkit.serving.detection import UNDETERMINED, Source
 from mtkit.serving.refusals import BadRequest, Busy, Fault, NotFound, Refusal, TooLarge, TooLate, Unready
 from mtkit.serving.service import Service
 from mtkit.serving.texts import TermLine
 from mtkit.serving.workers.pool import WorkerDied, start_worker
-from mtkit.text.words import has_letters
 
 Status = Literal["queued", "translating", "done", "error"]
 
@@ -86,9 +87,9 @@ class DocumentJob:
 class Documents:
     """The jobs of all callers. Their files are in a folder that only the user of the service can read."""
 
-    def __init__(self, service: Service, limits: LimitsConfig, detect: Callable[[str], str | None]) -> None:
-        """detect: returns the language of a text, None if it is not clear."""
-        self._service, self._limits, self._detect = service, limits, detect
+    def __init__(self, service: Service, limits: LimitsConfig, choose: Callable[[str, str], Source]) -> None:
+        """choose: chooses the language of a text, given the target."""
+        self._service, self._limits, self._choose = service, limits, choose
         self._folder: Path | None = None
         self._jobs: dict[str, DocumentJob] = {}  # by id, in the order of their arrival
         self._waiting: OrderedDict[str, deque[DocumentJob]] = OrderedDict()  # by caller, in the order of their turns
@@ -241,14 +242,20 @@ class Documents:
             await ask("write")
 
     def _find_source(self, job: DocumentJob, beginning: str) -> None:
-        """Detect the language of a document if the caller has not given it; a document without letters has none.
+        """Choose the language of a document if the caller has not given it; a document of numbers alone has none.
 
-        Raises BadRequest if it is not clear.
+        Raises BadRequest if no model translates its language, or if that is the target.
         """
-        if job.src is None and has_letters(beginning):
-            job.src = self._detect(beginning)
-            if job.src is None:
-                raise BadRequest("the language of the document is not clear; set source to its code")
+        if job.src is None:
+            source = self._choose(beginning, job.tgt)
+            job.src = source.language
+            if job.src is None and source.reported != UNDETERMINED:
+                raise BadRequest(
+                    f"the document is in {_named(source.reported)}, which cannot be translated into {_named(job.tgt)}; "
+                    "if it is in another language, set source to its code"
+                )
+        if job.src == job.tgt:
+            raise BadRequest(f"Source and target language are equal: the document is already in {_named(job.tgt)}")
 
     @asynccontextmanager
     async def _worker(self, job: DocumentJob) -> AsyncIterator[Callable[..., Awaitable[dict[str, Any]]]]:
@@ -302,3 +309,7 @@ def _result_name(name: str, tgt: str) -> str:
     safe = "".join(letter if letter.isalnum() or letter in "-_. ()" else "_" for letter in base).strip(" .")
     path = PurePath(safe or "document")
     return f"{path.stem[:_MOST_NAME_CHARS]}_{tgt}{path.suffix[:_MOST_NAME_CHARS]}"
+
+
+def _named(code: str) -> str:
+    return english_name(code) or code

@@ -82,6 +82,13 @@ class ServedModels:
                     found[code] = side
         return found
 
+    def sources_of(self, tgt: str) -> list[str]:
+        """Return the languages that can be translated into one. Raises BadRequest if it is not a target."""
+        sources = [language.code for language in self.languages if tgt in language.targets]
+        if not sources:
+            raise BadRequest(f"{tgt} is not supported as a target language; the pairs are {self._pairs()}")
+        return sources
+
     def path(self, src: str, tgt: str) -> list[Model]:
         """Return the models to apply in order; [] if both languages are the same.
 

@@ -74,10 +74,21 @@ def test_a_text_in_the_target_language_stays_as_it_is():
     assert one == {"detected_source_language": "EN", "text": "a"}
 
 
-def test_a_language_that_is_not_clear_is_asked_for():
-    status, message = error_of(ask("POST", "/v2/translate", json={"text": ["xyz"], **TO_FR}))
-    assert status == 400
-    assert "not clear" in message and "set source_lang" in message
+def test_an_unclear_text_does_not_refuse_the_others():
+    found = ask("POST", "/v2/translate", json={"text": ["dort", "xyz", "5"], **TO_FR}).json()["translations"]
+    assert found == [
+        {"detected_source_language": "DE", "text": "DORT"},
+        {"detected_source_language": "EN", "text": "XYZ"},
+        {"detected_source_language": "UND", "text": "5"},
+    ]
+
+
+def test_a_text_in_a_language_that_is_not_translated_stays_unchanged():
+    backend = loud_backend((("en", "fr"), ("fr", "de")))
+    found = ask("POST", "/v2/translate", backend, json={"text": ["elan", "du"], "target_lang": "EN"})
+    assert error_of(found)[0] == 400  # nothing is translated into English
+    found = ask("POST", "/v2/translate", backend, json={"text": ["elan", "du"], **TO_FR}).json()["translations"]
+    assert [tuple(one.values()) for one in found] == [("EN", "ELAN"), ("DE", "du")]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from tiny_models import tiny_config, tiny_tokenizer
 
 from mtkit.data.sides import Side
-from mtkit.serving.detection import Detector
+from mtkit.serving.detection import UNDETERMINED, Detector, Source, choose_source
 from mtkit.tokens.tokenizer import Tokenizer
 
 pytest.importorskip("py3langid")
@@ -42,17 +42,68 @@ def test_served_languages_are_told_apart(detector, text, language):
         "今日は天気がいい",
         "Xylophon",
         "Tom",
-        "OK",
     ],
 )
 def test_another_language_or_a_doubtful_text_is_unsure(detector, text):
     assert detector.detect(text).language is None
 
 
-@pytest.mark.parametrize("text", ["", "  ", "12 %", "3.14 + 2", "😀 😀", "https://www.example.fr/le-monde", "<b></b>"])
+@pytest.mark.parametrize(
+    "text", ["", "  ", "12 %", "3.14 + 2", "😀 😀", "https://www.example.fr/le-monde", "<b></b>", "OK", "N/A", "USB"]
+)
 def test_what_has_no_words_has_no_language(detector, text):
     found = detector.detect(text)
-    assert (found.language, found.confidence, found.candidates) == (None, 0.0, ())
+    assert (found.language, found.confidence, found.candidates, found.has_language) == (None, 0.0, (), False)
+    assert choose_source(found, ["en"], "fr") == Source(None, UNDETERMINED, 0.0)
+
+
+@pytest.mark.parametrize("text", ["proton beam", "Tom", "Sign in", "Banana", "v2.3.1"])
+def test_the_only_source_of_the_target_is_taken_for_an_unclear_text(text):
+    found = Detector(["en", "de"]).detect(text)
+    chosen = choose_source(found, ["en"], "de")
+    assert found.language is None
+    assert (chosen.language, chosen.reported) == ("en", "en") and chosen.confidence < 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "reported"),
+    [
+        ("Le chat dort sous la table.", "fr"),
+        ("De trein naar Berlijn vertrekt vandaag helaas later.", "nl"),
+        ("今日は天気がいい", "ja"),
+        ("Кошка спит под столом.", "ru"),
+    ],
+)
+def test_a_text_clearly_in_another_language_is_not_translated_from_the_only_source(text, reported):
+    chosen = choose_source(Detector(["en", "de"]).detect(text), ["en"], "de")
+    assert (chosen.language, chosen.reported) == (None, reported) and chosen.confidence > 0.5
+
+
+def test_a_text_in_the_target_language_is_its_own_translation():
+    found = Detector(["en", "de"]).detect("Der Hund schläft heute unter dem Tisch.")
+    assert choose_source(found, ["en"], "de").language == "de"
+
+
+def test_an_unclear_text_is_in_the_likeliest_source():
+    found = Detector(["en", "fr", "es", "de"]).detect("haz de protones")  # Spanish
+    assert found.language is None
+    chosen = choose_source(found, ["en", "fr", "es"], "de")
+    assert chosen.language == "es" and chosen.confidence < 0.5
+
+
+def test_a_served_language_without_a_way_to_the_target_is_left():
+    found = Detector(["en", "fr", "de"]).detect("Il fait beau et le chat dort.")
+    assert choose_source(found, ["en"], "de") == Source(None, "fr", found.confidence)
+
+
+def test_a_source_that_the_detector_does_not_know_is_possible_for_any_text():
+    found = Detector(["xx", "de"]).detect("Le chat dort sous la table.")
+    assert choose_source(found, ["xx"], "de") == Source("xx", "xx", 0.0)
+
+
+def test_relatives_of_the_source_do_not_count_as_another_language():
+    danish = Detector(["nb", "en"]).detect("Jeg ved ikke hvad det er, men han kommer i morgen.")
+    assert choose_source(danish, ["nb"], "en").language == "nb"
 
 
 def test_tags_are_no_words_of_english(detector):

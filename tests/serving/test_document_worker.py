@@ -14,6 +14,7 @@ from mtkit.config.serving import LimitsConfig
 from mtkit.documents.reading import Options
 from mtkit.documents.sentences import Translated
 from mtkit.serving.caller import Caller
+from mtkit.serving.detection import Source
 from mtkit.serving.documents import Documents
 from mtkit.serving.models import Model, ServedModels
 from mtkit.serving.workers import document_worker, pool
@@ -45,7 +46,7 @@ def translated(raw, name):
 
     async def scenario():
         service = FakeService()
-        jobs = Documents(service, LimitsConfig(), lambda text: None)  # type: ignore[arg-type]
+        jobs = Documents(service, LimitsConfig(), lambda text, target: Source("en", "en", 1.0))  # type: ignore[arg-type]
         job = await jobs.submit(raw, name, "en", "fr", caller=Caller())
         await job.finished()
         result = job.result

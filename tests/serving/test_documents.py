@@ -10,6 +10,7 @@ from mtkit.config.serving import LimitsConfig
 from mtkit.documents.sentences import Translated
 from mtkit.serving import documents
 from mtkit.serving.caller import Caller
+from mtkit.serving.detection import UNDETERMINED, Source
 from mtkit.serving.documents import Documents
 from mtkit.serving.models import Model, ServedModels
 from mtkit.serving.refusals import BadRequest, Busy, NotFound, TooLarge
@@ -83,9 +84,11 @@ def workers(monkeypatch):
     assert all(worker.has_ended for worker in started)
 
 
-def detect(text):
-    """English if it says so."""
-    return "en" if "english" in text else None
+def choose(text, target):
+    """English if it says so, no language if it has digits, else Dutch, which nothing translates."""
+    if text.isdecimal():
+        return Source(None, UNDETERMINED, 0.0)
+    return Source("en", "en", 0.9) if "english" in text else Source(None, "nl", 0.9)
 
 
 def run(scenario, **limits):
@@ -93,7 +96,7 @@ def run(scenario, **limits):
 
     async def around():
         service = FakeService()
-        jobs = Documents(service, LimitsConfig(**limits), detect)  # type: ignore[arg-type]
+        jobs = Documents(service, LimitsConfig(**limits), choose)  # type: ignore[arg-type]
         try:
             return await scenario(jobs, service)
         finally:
@@ -330,20 +333,23 @@ def test_a_document_whose_process_dies_ends(monkeypatch):
     assert "its log says why" in error
 
 
-def test_a_document_in_the_language_that_is_wanted_comes_back_as_it_was():
+@pytest.mark.parametrize("source", [None, "en"])
+def test_a_document_in_the_target_language_is_refused(source):
     async def scenario(jobs, service):
-        job = await jobs.submit(b"an english text", "a.txt", None, "en-GB", caller=ANN)
+        job = await jobs.submit(b"an english text", "a.txt", source, "en-GB", caller=ANN)
         await job.finished()
-        return job.result, service.started
+        return job.status, job.error, service.started
 
-    assert run(scenario) == (b"an english text", [])
+    status, error, started = run(scenario)
+    assert (status, started) == ("error", [])
+    assert "Source and target language" in error and "English" in error
 
 
 @pytest.mark.parametrize(
     ("text", "src", "status", "result"),
     [
         (b"an english text", "en", "done", b"AN ENGLISH TEXT"),
-        (b"a strange text", None, "error", None),
+        (b"een andere taal", None, "error", None),
         (b"1234", None, "done", b"1234"),
     ],
 )

@@ -89,10 +89,10 @@ def test_the_language_of_each_text_is_detected():
     assert "detectedLanguage" not in translate(q="each").json()
 
 
-def test_a_text_of_no_clear_language_is_not_guessed():
-    status, message = error_of(translate(q="xyz", source="auto"))
-    assert status == 400
-    assert "not clear" in message and "set source" in message
+def test_a_text_of_an_unclear_language_is_translated_from_the_likeliest_source():
+    answer = translate(q=["dort", "xyz"], source="auto").json()
+    assert answer["translatedText"] == ["DORT", "XYZ"]
+    assert answer["detectedLanguage"][1] == {"confidence": 30.0, "language": "en"}
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ def test_a_service_that_cannot_translate_is_not_healthy():
         ({"file": ("a.txt", b"")}, EN_FR, "empty file"),
         ({"file": ("a.txt", b"x")}, {"target": "fr"}, "missing source parameter"),
         ({"file": ("a.xyz", b"x")}, EN_FR, "file extension"),
-        ({"file": ("a.txt", b"x")}, {"source": "auto", "target": "fr"}, "the language of the document is not clear"),
+        ({"file": ("a.txt", b"french")}, {"source": "auto", "target": "fr"}, "Source and target language"),
         ({"source": ("s.txt", b"en")}, {"target": "fr"}, "source parameter: Input should be a valid string"),
         ({"file": ("a.txt", b"x"), "other": ("b.txt", b"x")}, EN_FR, "Too many files"),
     ],

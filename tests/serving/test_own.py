@@ -123,12 +123,19 @@ def test_the_language_is_found_out(service):
     assert result["path"] == ["en", "fr"]
 
 
-def test_a_language_that_is_not_clear_is_asked_for(service):
-    status, result = service.post("/api/translate", text="OK", target="fr")
+def test_a_language_that_no_model_translates_is_refused(service):
+    dutch = "De trein naar Berlijn vertrekt vandaag helaas later."
+    status, result = service.post("/api/translate", text=dutch, target="fr")
     assert status == 400 and "set source" in result["error"]
-    [(name, found)] = service.events(text="OK", target="fr")
+    [(name, found)] = service.events(text=dutch, target="fr")
     assert name == "unsure" and found["language"] is None
     assert service.script.begun == []
+
+
+def test_a_text_of_an_unclear_language_is_translated_from_the_likeliest_source(service):
+    _, result = service.post("/api/translate", text="proton beam", target="fr")
+    assert (result["text"], result["path"]) == ("PROTON BEAM", ["en", "fr"])
+    assert result["detected"]["language"] is None and result["detected"]["confidence"] < 0.5
 
 
 def test_a_text_without_letters_needs_no_language(service):
@@ -349,8 +356,9 @@ def test_the_language_of_a_document_is_detected(service):
     assert ended(service, job)["status"] == "done"
     _, raw = service.ask("GET", f"/api/documents/{job['id']}/result")
     assert raw == b"THE CHILDREN ARE PLAYING IN THE GARDEN TODAY.\n"
-    _, job = service.send_document(b"Xyzzy qwrt.\n", "a.txt", source="auto", target="fr")
-    assert "set source" in ended(service, job)["error"]
+    _, job = service.send_document("Кошка спит под столом.\n".encode(), "a.txt", source="auto", target="fr")
+    error = ended(service, job)["error"]
+    assert "Russian" in error and "set source" in error
 
 
 def test_a_document_is_translated_and_forgotten(service):

@@ -16,6 +16,7 @@ from mtkit.documents.pages.xml import XmlRules, read_xml
 from mtkit.languages import primary_code
 from mtkit.serving.backend import Backend
 from mtkit.serving.caller import Caller
+from mtkit.serving.detection import Source
 from mtkit.serving.dialects.deepl_glossaries import caller_of, terms_of
 from mtkit.serving.dialects.deepl_messages import (
     DocumentHandle,
@@ -47,9 +48,7 @@ from mtkit.serving.documents import DocumentJob
 from mtkit.serving.models import ServedModels
 from mtkit.serving.refusals import BadRequest, Busy, NotFound, TooLarge
 from mtkit.serving.texts import Format, Reader, TermLine, TranslatedText
-from mtkit.text.words import has_letters
 
-_UNKNOWN = "UND"  # ISO 639-2: undetermined
 _NEWLINES = re.compile(r"\s*[\r\n]\s*")
 # Targets that clients name by their region; their official clients refuse the bare codes.
 _VARIANTS = {
@@ -149,7 +148,7 @@ class _Dialect:
             texts = [_NEWLINES.sub(" ", text) for text in texts]
         tgt = self._backend.service.models.code(values.target_lang)
         terms = await self._terms(values, tgt, caller)
-        sources = [self._source(text, values.source_lang) for text in texts]
+        sources = [self._source(text, values.source_lang, tgt) for text in texts]
         calls = [
             self._translate(text, src, tgt, values, read, terms, caller)
             for text, src in zip(texts, sources, strict=True)
@@ -161,23 +160,22 @@ class _Dialect:
     async def _translate(
         self,
         text: str,
-        src: str | None,
+        source: Source,
         tgt: str,
         values: TranslateRequest,
         read: Reader | None,
         terms: Sequence[TermLine],
         caller: Caller,
     ) -> Translation:
-        """src: None for a text without words, which is returned unchanged."""
         result = TranslatedText(text, [], [], [], [])
-        if src is not None:
+        if (src := source.language) is not None:
             format: Format = "html" if values.tag_handling == "html" else "text"
             result = await self._backend.service.translate(
                 text, src, tgt, format=format, read=read, terms=terms, caller=caller
             )
         model_type = values.model_type and values.model_type.removeprefix("prefer_")
         return Translation(
-            detected_source_language=_UNKNOWN if src is None else primary_code(src).upper(),
+            detected_source_language=primary_code(source.reported).upper(),
             text=result.text,
             billed_characters=len(text) if values.show_billed_characters else None,
             model_type_used=model_type,
@@ -194,17 +192,12 @@ class _Dialect:
         for text in texts:
             self._backend.service.check_text(text, caller)
 
-    def _source(self, text: str, language: str | None) -> str | None:
-        """Return the given language of a text, or detect it; None for a text without words.
-
-        Raises BadRequest if it is not served, or not clear.
-        """
-        if language is not None:
-            return self._backend.service.models.code(language)
-        detected = self._backend.detector.detect(text).language
-        if detected is None and has_letters(text):
-            raise BadRequest("the language of the text is not clear; set source_lang")
-        return detected
+    def _source(self, text: str, language: str | None, tgt: str) -> Source:
+        """Return the given language of a text, or choose it. Raises BadRequest if it is not served."""
+        if language is None:
+            return self._backend.source_of(text, tgt)
+        code = self._backend.service.models.code(language)
+        return Source(code, code, 1.0)
 
     async def _terms(self, values: TranslateRequest | DocumentRequest, tgt: str, caller: Caller) -> list[TermLine]:
         """Return the terms of the glossaries that a request names. Raises Refusal."""

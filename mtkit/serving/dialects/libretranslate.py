@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse
 from mtkit.documents.reading import FORMATS
 from mtkit.serving.backend import Backend
 from mtkit.serving.caller import Caller
-from mtkit.serving.detection import Detection
+from mtkit.serving.detection import UNDETERMINED, Detection, Source
 from mtkit.serving.dialects.leaving import all_of, unless_left
 from mtkit.serving.dialects.openapi import (
     ALTERNATIVES,
@@ -40,11 +40,9 @@ from mtkit.serving.dialects.values import (
 from mtkit.serving.refusals import BadRequest, Forbidden, NotFound, TooLarge, Unready
 from mtkit.serving.texts import TermLine, TranslatedText
 from mtkit.text.lines import NEWLINE
-from mtkit.text.words import has_letters
 
 _AUTO = "auto"
 _ALIASES = {"zh": "zh-hans", "zt": "zh-hant", "pb": "pt-br"}  # codes of their models
-_UNKNOWN = "und"  # ISO 639-2: undetermined
 
 _Text = Annotated[str, Field(pattern=NO_NUL, json_schema_extra=TEXT)]
 _Key = Annotated[str | None, Field(description="API key")]
@@ -100,7 +98,7 @@ class DetectedLanguage(BaseModel):
     """The language of a text."""
 
     confidence: float = Field(ge=0, le=100, description="probability of this language, in percent")
-    language: str = Field(description=f"code of the language; {_UNKNOWN} if it is not clear")
+    language: str = Field(description=f"code of the language; {UNDETERMINED} if it has none, or /detect is not sure")
 
 
 class TermReport(BaseModel):
@@ -270,7 +268,7 @@ class _Dialect:
             texts = [NEWLINE.sub("\n", text) for text in texts]  # browsers send \r\n, which would count as two
         self._check(texts, values.alternatives or 0, caller)
         target = self._code(values.target)
-        sources, detected = self._sources(texts, values.source)
+        sources = self._sources(texts, values.source, target)
         terms = [*values.terms.items()] if isinstance(values.terms, dict) else [*(values.terms or ())]
         if len(terms) > self._limits.max_terms:
             raise BadRequest(f"Invalid request: {len(terms)} terms are more than {self._limits.max_terms}")
@@ -284,8 +282,8 @@ class _Dialect:
             ),
         )
         reply: dict[str, list[Any]] = {"translatedText": [result.text for result in results]}
-        if detected:
-            reply["detectedLanguage"] = detected
+        if values.source == _AUTO:
+            reply["detectedLanguage"] = [_reported(source.confidence, source.reported) for source in sources]
         if values.alternatives:
             reply["alternatives"] = [list(result.alternatives) for result in results]
         if values.terms is not None:
@@ -295,17 +293,17 @@ class _Dialect:
     async def _translate_text(
         self,
         text: str,
-        source: str | None,
+        source: Source,
         target: str,
         values: TranslateRequest,
         terms: Sequence[TermLine],
         caller: Caller,
     ) -> TranslatedText:
-        if source is None:
+        if source.language is None:
             return TranslatedText(text, [], [], [], [])
         return await self._service.translate(
             text,
-            source,
+            source.language,
             target,
             format=values.format or "text",
             n_alternatives=values.alternatives or 0,
@@ -329,22 +327,12 @@ class _Dialect:
             except TooLarge as error:
                 raise BadRequest(f"Invalid request: {error}") from None
 
-    def _sources(self, texts: Sequence[str], source: str) -> tuple[list[str | None], list[dict[str, Any]]]:
-        """Return the language of each text, None for one without letters, and the detection to report, if any.
-
-        Raises BadRequest for a language that is not served, or not clear.
-        """
-        if source != _AUTO:
-            return [self._code(source)] * len(texts), []
-        sources: list[str | None] = []
-        detected = []
-        for text in texts:
-            detection = self._backend.detector.detect(text)
-            if detection.language is None and has_letters(text):
-                raise BadRequest("the language of the text is not clear; set source to its code instead of auto")
-            sources.append(detection.language)
-            detected.append(_candidates(detection)[0])
-        return sources, detected
+    def _sources(self, texts: Sequence[str], source: str, target: str) -> list[Source]:
+        """Return the given language for each text, or choose it. Raises BadRequest if it is not served."""
+        if source == _AUTO:
+            return [self._backend.source_of(text, target) for text in texts]
+        code = self._code(source)
+        return [Source(code, code, 1.0)] * len(texts)
 
     def _code(self, language: str) -> str:
         """Return the code of a served language. Raises BadRequest for another."""
@@ -436,9 +424,9 @@ class _Dialect:
 
 def _candidates(detection: Detection) -> list[dict[str, Any]]:
     """Return the possible languages of a text as LibreTranslate does, best first, after "und" if none is certain."""
-    candidates = [
-        {"confidence": round(100 * confidence, 1), "language": language}
-        for language, confidence in detection.candidates
-    ]
-    unsure = [{"confidence": 0.0, "language": _UNKNOWN}] if detection.language is None else []
-    return unsure + candidates
+    unsure = [_reported(0.0, UNDETERMINED)] if detection.language is None else []
+    return unsure + [_reported(confidence, language) for language, confidence in detection.candidates]
+
+
+def _reported(confidence: float, language: str) -> dict[str, Any]:
+    return {"confidence": round(100 * confidence, 1), "language": language}

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from mtkit.documents.reading import FORMATS
 from mtkit.serving.backend import Backend
 from mtkit.serving.caller import Caller
+from mtkit.serving.detection import UNDETERMINED, choose_source
 from mtkit.serving.dialects.leaving import unless_left
 from mtkit.serving.dialects.openapi import refusals
 from mtkit.serving.dialects.own_messages import (
@@ -58,8 +59,8 @@ _MOST_TEXTS = 10  # of the longest length, whose words one request may have judg
 
 _STREAM = {
     "description": "Events, whose data is JSON: StartEvent as `start`, a SentenceReply as `sentence` as soon as each "
-    "is translated, DoneEvent as `done`. If the source is auto and the language is not clear, Detected as `unsure` "
-    "alone; if something fails on the way, ErrorEvent as `error`.",
+    "is translated, DoneEvent as `done`. If the source is auto and no model translates the text's language, Detected "
+    "as `unsure` alone; if something fails on the way, ErrorEvent as `error`.",
     "content": {
         "text/event-stream": {
             "schema": {  # of each event
@@ -118,7 +119,7 @@ def _add_texts(routes: APIRouter, backend: Backend, by: Any) -> None:
         terms = _terms(backend, wanted.terms)
         source, detected = _source(backend, wanted, caller)
         if source is None:
-            raise BadRequest("the language of the text is not clear; set source to its code")
+            raise BadRequest("no model translates the language of the text; if it is wrong, set source to its code")
         text = await unless_left(
             request,
             service.translate(
@@ -268,18 +269,20 @@ def _offer(backend: Backend) -> Offer:
 
 
 def _source(backend: Backend, wanted: TextRequest, caller: Caller) -> tuple[str | None, Detected | None]:
-    """Return the language of the text, None if it is not clear, and the detection, if the request asked for it.
+    """Return the language to translate the text from, and the detection, if the request asked for it.
 
-    A text without letters is returned unchanged, because it counts as a text in the target language.
+    The language is None if the text is clearly in one that no model translates into the target. A text without a
+    language is returned unchanged, because it counts as a text in the target language.
     """
     backend.service.check_text(wanted.text, caller)
-    backend.service.models.code(wanted.target)
+    target = backend.service.models.code(wanted.target)
     if wanted.source != AUTO:
         return wanted.source, None
     found = backend.detector.detect(wanted.text)
     candidates = [Candidate(language=code, confidence=confidence) for code, confidence in found.candidates]
-    language = found.language if candidates else wanted.target
-    return language, Detected(language=found.language, confidence=found.confidence, candidates=candidates)
+    detected = Detected(language=found.language, confidence=found.confidence, candidates=candidates)
+    chosen = choose_source(found, backend.service.models.sources_of(target), target)
+    return target if chosen.reported == UNDETERMINED else chosen.language, detected
 
 
 def _terms(backend: Backend, terms: Sequence[TermLine]) -> Sequence[TermLine]:

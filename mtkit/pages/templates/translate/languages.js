@@ -5,6 +5,7 @@ let offer = null; // what the service does
 let sayKnown = null; // to be called once that is known
 const known = new Promise(resolve => { sayKnown = resolve; });
 let detected = null; // code of the text's language, if the service was asked
+let unclear = null; // what the service detected, if it is not sure
 
 const nameOf = code => offer.languages.find(language => language.code === code)?.name ?? code;
 const sourceCode = () => at("source").value === AUTO ? detected : at("source").value; // null: not known
@@ -61,8 +62,11 @@ function swapLanguages() {
   translateSoon(0);
 }
 
-function noteDetected(found) {
-  detected = found?.language ?? null;
+// code: the language that the service translates from.
+function noteDetected(found, code = null) {
+  const isText = Boolean(found?.candidates.length); // a number has no language
+  detected = isText ? code : null;
+  unclear = isText && !found.language ? found : null;
   showLanguages();
   noteTerms();
 }

@@ -65,7 +65,7 @@ async function follow(reply, number, {text, terms}) {
   for await (const [name, data] of eventsOf(await reply)) {
     if (number !== latest) return;
     if (name === "start") {
-      noteDetected(data.detected);
+      noteDetected(data.detected, data.path[0]);
       if (!terms.length && termsToSend().length) return translateSoon(0); // now that it is known whether they can be met
     } else if (name === "unsure") return showUnsure(data, text);
     else if (name === "error") throw new Refused(data.error, data.status, data.retry_after);
@@ -90,7 +90,7 @@ function show(newParts, text, isDone) {
   draw(isDone);
   drawBehind();
   if (!isDone) return;
-  at("status").replaceChildren(isSame() ? `The text is already in ${nameOf(targetCode())}.` : "");
+  at("status").replaceChildren(...statusOfText());
   drawHint();
   clearTimeout(wordsTimer);
   clearTimeout(spokenTimer);
@@ -100,13 +100,24 @@ function show(newParts, text, isDone) {
 
 const isSame = () => parts.some(part => part.src) && sourceCode() === targetCode();
 
-// Not a failure: the beginning of a text can be in several languages.
+function statusOfText() {
+  if (isSame()) return [`The text is already in ${nameOf(targetCode())}.`];
+  if (!unclear || !parts.length) return [""];
+  const choices = choicesOf(unclear).filter(button => button.value !== detected);
+  return choices.length ? [`The language is not clear; the text is translated from ${nameOf(detected)}. Or choose: `, ...choices] : [""];
+}
+
+// Not a failure: no model translates this language.
 function showUnsure(found, text) {
   noteDetected(found);
   show([], text, true);
+  at("status").replaceChildren(`This service cannot translate the language of the text into ${nameOf(targetCode())}. If that is wrong, choose it: `, ...choicesOf(found));
+}
+
+function choicesOf(found) {
   const known = new Set([...at("source").options].map(one => one.value));
-  const choices = found.candidates.filter(({language}) => known.has(language)).slice(0, 3).map(({language}) => {
-    const button = make("button", {type: "button", textContent: nameOf(language)});
+  return found.candidates.filter(({language}) => known.has(language)).slice(0, 3).map(({language}) => {
+    const button = make("button", {type: "button", textContent: nameOf(language), value: language});
     button.addEventListener("click", () => {
       at("source").value = language;
       chooseLanguages();
@@ -114,7 +125,6 @@ function showUnsure(found, text) {
     });
     return button;
   });
-  at("status").replaceChildren("The language is not clear yet. Write more, or choose it: ", ...choices);
 }
 
 function drawHint() {
