@@ -17,6 +17,7 @@ from mtkit.errors import MtkitError, TrainingError
 
 # Suffixes of hidden names: a file or folder being written, and a folder being replaced.
 TEMPORARY = ".mtkit-tmp"
+LOCK = ".lock"  # the file in a locked folder
 _MOVED_ASIDE = ".old" + TEMPORARY
 MAKE_ROOM = "earlier files are unchanged: free some space and run the same command again"
 
@@ -175,7 +176,7 @@ def locked(folder: Path) -> Iterator[None]:
     Creates the folder if needed, and removes a folder that it created if the block leaves it empty. Raises MtkitError
     with the process id if another process holds the lock. Does nothing on systems without such locks.
     """
-    path, is_new = folder / ".lock", not folder.exists()
+    path, is_new = folder / LOCK, not folder.exists()
     while True:
         folder.mkdir(parents=True, exist_ok=True)
         with open(path, "a+", encoding="utf-8") as file:

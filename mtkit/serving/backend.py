@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from mtkit.config.serving import ServeConfig
 from mtkit.serving.detection import Detector, Source, choose_source
-from mtkit.serving.documents import Documents
+from mtkit.serving.documents import Documents, remove_leftovers
 from mtkit.serving.keys import Gate
 from mtkit.serving.models import ServedModels
 from mtkit.serving.records.corrections import Corrections
@@ -39,6 +39,7 @@ class Backend:
     @classmethod
     def from_config(cls, cfg: ServeConfig) -> "Backend":
         """Create the parts. Raises MtkitError if one cannot be created."""
+        remove_leftovers()
         corrections = None if cfg.corrections.file is None else Corrections(cfg)
         service = Service(cfg, corrections)
         glossaries = None if cfg.glossaries is None else Glossaries(cfg.glossaries, cfg.limits.max_terms)

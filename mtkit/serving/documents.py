@@ -1,14 +1,15 @@
 """Translate uploaded documents as background jobs, after all texts, and keep each result for an hour."""
 
 import asyncio
+import os
 import secrets
 import shutil
 import tempfile
 import time
 from asyncio import TimerHandle
 from collections import Counter, OrderedDict, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePath, PureWindowsPath
 from typing import Any, Literal
@@ -17,6 +18,8 @@ from mtkit.config.serving import LimitsConfig
 from mtkit.console import log, log_fault
 from mtkit.documents.reading import FORMATS, Options, format_named
 from mtkit.documents.sentences import Sentence, Translated
+from mtkit.errors import MtkitError
+from mtkit.files import LOCK, locked
 from mtkit.languages import english_name
 from mtkit.serving.caller import Caller
 from mtkit.serving.detection import UNDETERMINED, Source
@@ -30,6 +33,7 @@ Status = Literal["queued", "translating", "done", "error"]
 _AT_ONCE = 2  # documents: while one is read or written, the sentences of the other keep the workers busy
 _KEEP_S = 3600.0  # a job after its end
 _MOST_NAME_CHARS = 100
+_FOLDER = "mtkit-documents-"  # beginning of the name of a service's folder
 _WINDOW = 32  # sentences of a document in the queue at a time: few, so that requests for texts need not wait long
 _FAULT = "the service failed on this document; its log says why"
 _STOPPED = "the service was stopped before the document was translated; send it again"
@@ -91,6 +95,7 @@ class Documents:
         """choose: chooses the language of a text, given the target."""
         self._service, self._limits, self._choose = service, limits, choose
         self._folder: Path | None = None
+        self._locked = ExitStack()  # that folder, while this service uses it
         self._jobs: dict[str, DocumentJob] = {}  # by id, in the order of their arrival
         self._waiting: OrderedDict[str, deque[DocumentJob]] = OrderedDict()  # by caller, in the order of their turns
         self._tasks: dict[DocumentJob, asyncio.Task[None]] = {}
@@ -125,16 +130,19 @@ class Documents:
             src = models.code(src)
         options = Options(format, src_lang=src, tgt_lang=tgt)
         await self._make_room(caller)
-        if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="mtkit-documents-"))
-        job = DocumentJob(
-            secrets.token_hex(16), _result_name(name, tgt), src, tgt, caller, options, terms, self._folder
-        )
-        self._jobs[job.id] = job
         try:
-            await asyncio.to_thread(job.source_path.write_bytes, raw)
-        except OSError as error:
-            self._forget(job)
+            if self._folder is None:
+                self._folder = self._locked.enter_context(_new_folder())
+            job = DocumentJob(
+                secrets.token_hex(16), _result_name(name, tgt), src, tgt, caller, options, terms, self._folder
+            )
+            self._jobs[job.id] = job
+            try:
+                await asyncio.to_thread(job.source_path.write_bytes, raw)
+            except OSError:
+                self._forget(job)
+                raise
+        except OSError as error:  # the disk is full, or the folder is gone
             log.error(f"a document was refused: {error}")
             raise Busy("the service cannot store documents now; try again later", retry_after_s=60) from None
         self._waiting.setdefault(caller.name, deque()).append(job)
@@ -145,7 +153,9 @@ class Documents:
         """Return a job of this caller. Raises NotFound, also if it is another caller's."""
         job = self._jobs.get(id)
         if job is None or job.caller.name != caller.name:
-            raise NotFound("no such document; the service deletes documents an hour after it translated them")
+            raise NotFound(
+                "no such document; the service deletes documents an hour after it translated them, and when it restarts"
+            )
         return job
 
     async def remove(self, job: DocumentJob) -> None:
@@ -163,9 +173,8 @@ class Documents:
         self._waiting.clear()  # so that none starts when another ends
         for job in list(self._jobs.values()):
             await self.remove(job)
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
+        self._locked.close()
+        self._folder = None
 
     async def _make_room(self, caller: Caller) -> None:
         """If there are too many jobs, delete the oldest ended one of the caller who keeps the most.
@@ -298,6 +307,28 @@ class Documents:
             job.ended.set()
         for path in (job.source_path, job.result_path):
             path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _new_folder() -> Iterator[Path]:
+    """Yield a new folder that only this user can read, locked against `remove_leftovers`; delete it after the block."""
+    folder = Path(tempfile.mkdtemp(prefix=f".{_FOLDER}"))
+    try:
+        with locked(folder):  # before it has the name that others look for
+            folder = folder.rename(folder.with_name(folder.name.removeprefix(".")))
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_leftovers() -> None:
+    """Delete the documents of this user's services that were killed. A running service locks its folder."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):
+        with suppress(MtkitError, OSError):  # it is in use, or has just been deleted
+            is_ours = not folder.is_symlink() and folder.stat().st_uid == os.geteuid()
+            if is_ours and (folder / LOCK).exists():
+                with locked(folder):
+                    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _result_name(name: str, tgt: str) -> str:

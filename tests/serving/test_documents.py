@@ -140,6 +140,26 @@ def test_files_are_in_a_folder_that_only_this_user_can_read():
     assert run(scenario) == 0o700
 
 
+def test_documents_of_a_killed_service_are_deleted_and_those_of_a_running_one_stay(monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    killed, not_ours, link = (tmp_path / f"mtkit-documents-{name}" for name in ("killed", "other", "link"))
+    for folder in (killed, not_ours):
+        folder.mkdir()
+        (folder / "a.source").write_text("text")
+    (killed / ".lock").write_text("7")  # whose process is gone
+    link.symlink_to(killed)
+
+    async def scenario(jobs, service):
+        job = await submit(jobs, b"held")
+        documents.remove_leftovers()
+        assert job.source_path.exists()
+        return job.folder
+
+    running = run(scenario)
+    assert not running.exists()
+    assert not killed.exists() and link.is_symlink() and (not_ours / "a.source").exists()
+
+
 def test_ids_cannot_be_guessed():
     async def scenario(jobs, service):
         return {(await submit(jobs, b"text")).id for _ in range(50)}
@@ -316,6 +336,22 @@ def test_a_full_disk_refuses_the_document(monkeypatch):
         assert jobs._jobs == {}
 
     run(scenario)
+
+
+def test_a_full_disk_without_room_for_the_folder_refuses_the_document(monkeypatch):
+    async def scenario(jobs, service):
+        def full(prefix):
+            raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as patched:
+            patched.setattr("tempfile.mkdtemp", full)
+            with pytest.raises(Busy, match="cannot store documents"):
+                await submit(jobs, b"text")
+        job = await submit(jobs, b"text")
+        await job.finished()
+        return job.result
+
+    assert run(scenario) == b"TEXT"
 
 
 def test_a_document_whose_process_dies_ends(monkeypatch):

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import math
 import signal
 import sys
 from contextlib import suppress
@@ -17,6 +18,7 @@ from mtkit.serving.http.app import create_app
 from mtkit.serving.http.protocol import BoundedProtocol
 
 _BACKLOG = 2048  # connections that the system keeps for us
+_STOP_S = 2  # for the answers of requests whose deadline passes during the shutdown
 _MOST_YOUNG = 10_000  # objects before Python looks for cycles among them
 _KEEP_ALIVE_S = 75  # of an idle connection; longer than proxies keep theirs, so that none uses one that we are closing
 
@@ -33,14 +35,14 @@ def serve(cfg: ServeConfig) -> None:
         access_log=False,
         backlog=_BACKLOG,
         timeout_keep_alive=_KEEP_ALIVE_S,
-        timeout_graceful_shutdown=int(cfg.limits.deadline_s) + 1,
+        timeout_graceful_shutdown=math.ceil(cfg.limits.deadline_s) + _STOP_S,
         server_header=False,
         http=BoundedProtocol,
         ws="none",
         proxy_headers=bool(cfg.proxies),
         forwarded_allow_ips=cfg.proxies,
     )
-    server = _Server(settings)
+    server = _Server(settings, backend)
     with asyncio.Runner(loop_factory=settings.get_loop_factory()) as runner:  # that of uvloop, if it is installed
         try:
             runner.run(_serve(backend, server))
@@ -75,8 +77,9 @@ async def _serve(backend: Backend, server: "_Server") -> None:
 class _Server(uvicorn.Server):
     """A server that logs its address and accepts new clients even under load."""
 
-    def __init__(self, settings: uvicorn.Config) -> None:
+    def __init__(self, settings: uvicorn.Config, backend: Backend) -> None:
         super().__init__(settings)
+        self._backend = backend
         self._acceptor = Acceptor(self._protocol)
 
     def _protocol(self) -> asyncio.Protocol:
@@ -95,4 +98,14 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: object = None) -> None:
         self._acceptor.close()
+        ending = asyncio.get_running_loop().create_task(self._end_documents())
         await super().shutdown()
+        ending.cancel()
+
+    async def _end_documents(self) -> None:
+        """Answer requests that wait for a document as late as other requests, because the server does not wait longer.
+
+        The answer is status 503 as JSON.
+        """
+        await asyncio.sleep(self._backend.cfg.limits.deadline_s)
+        await self._backend.documents.close()

@@ -1,5 +1,6 @@
 """The service as a process: how it ends, and what it says if it cannot start."""
 
+import asyncio
 import signal
 import socket
 import subprocess
@@ -10,7 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tiny_server import bundle_of, is_running
+import uvicorn
+from tiny_server import bundle_of, client_of, is_running, loud_backend
+
+from mtkit.serving.http.run import _Server
 
 _ANSWER_S = 300.0
 
@@ -64,6 +68,41 @@ def test_ctrl_c_while_models_load_leaves_no_process(model, tmp_path):
         assert process.wait(_ANSWER_S) == 130
         wait_for(lambda: not any(map(is_running, workers)))
     assert (tmp_path / "log").read_text("utf-8") == "mtkit: interrupted\n"
+
+
+def test_a_document_that_is_waited_for_while_the_service_stops_is_answered_as_json(monkeypatch):
+    """The server's own timeout, after the deadline, would answer by text: "Internal Server Error"."""
+    read = asyncio.Event()
+
+    class Reader:
+        """A process that never ends to read its document."""
+
+        async def ask(self, message, timeout_s):
+            read.set()
+            await asyncio.Event().wait()
+
+        async def end(self, at_once):
+            pass
+
+    async def start(module, settings):
+        return Reader()
+
+    monkeypatch.setattr("mtkit.serving.documents.start_worker", start)
+
+    async def scenario():
+        backend = loud_backend(limits={"deadline_s": 0.01})
+        server = _Server(uvicorn.Config("", log_config=None), backend)
+        async with client_of(backend) as client:
+            sent = {"files": {"file": ("a.txt", b"text")}, "data": {"source": "en", "target": "fr"}}
+            waiting = asyncio.ensure_future(client.post("/translate_file", **sent))
+            await read.wait()
+            monkeypatch.setattr(uvicorn.Server, "shutdown", lambda self: asyncio.wait((waiting,), timeout=_ANSWER_S))
+            await server.shutdown()
+            return waiting.result()
+
+    answer = asyncio.run(scenario())
+    assert answer.status_code == 503
+    assert "send it again" in answer.json()["error"]
 
 
 def test_a_missing_extra_is_named():
