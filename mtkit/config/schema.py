@@ -81,6 +81,7 @@ class Config(Section):
             raise ValueError(problem)
         if self.model.tie == "all":
             self._replace("tokenizer", shared=True)
+        self.__dict__["tokenizer"] = self.tokenizer.with_source_rule()
         if self.model.positions == "learned":
             self._replace("data", max_tokens=min(self.data.max_tokens, self.model.max_positions - 1))
         if self.model.tie == "all" and not self.tokenizer.shared:

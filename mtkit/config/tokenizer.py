@@ -6,6 +6,8 @@ from pydantic import Field, model_validator
 
 from mtkit.config.section import Section
 
+Normalization = Literal["nfc", "nfc_forms", "nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"]
+
 
 class TokenizerConfig(Section):
     """One side's SentencePiece model."""
@@ -27,9 +29,12 @@ class TokenizerConfig(Section):
     byte_fallback: bool = Field(
         True, description="split characters without a piece into UTF-8 bytes, so that no text is unknown"
     )
-    normalization: Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = Field(
-        "nmt_nfkc",
-        description="SentencePiece rule for cleaning text; _cf also lower-cases it, identity changes nothing",
+    normalization: Normalization = Field(
+        "nfc",
+        description="how to normalise text. nfc: compose letters and accents, turn all white space into spaces, drop "
+        "invisible characters; nfc_forms: also full-width, half-width and ligature forms of letters, the default of a "
+        "source with its own tokenizer; nmt_nfkc and nfkc: all compatibility forms, which changes what a translation "
+        "can contain (m² becomes m2); _cf: also lower-case; identity: change nothing",
     )
     max_sentences: int = Field(
         1_000_000,
@@ -64,3 +69,18 @@ class TokenizersConfig(Section):
     shared: bool = Field(
         False, description="use one tokenizer for both sides, trained on both sides with the settings of src"
     )
+
+    def with_source_rule(self) -> Self:
+        """Return the section with the normalisation rule of the source, if the file leaves it out.
+
+        A shared tokenizer keeps what the target needs, so it never has `nfc_forms`.
+        """
+        if self.shared:
+            needs_other, rule = self.src.normalization == "nfc_forms", "nfc"
+        else:
+            needs_other, rule = "normalization" not in self.src.model_fields_set, "nfc_forms"
+        if not needs_other:
+            return self
+        other = self.model_copy()
+        other.__dict__["src"] = self.src.model_copy(update={"normalization": rule})  # not to be taken for written
+        return other

@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from torch import Tensor
@@ -14,14 +14,13 @@ from mtkit.bundle import Bundle, save_bundle
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.model import ModelConfig
 from mtkit.config.schema import Config
-from mtkit.config.tokenizer import TokenizerConfig
+from mtkit.config.tokenizer import Normalization, TokenizerConfig
 from mtkit.errors import DataError
 from mtkit.files import sha256_file
 from mtkit.interop.vocabulary import Layout
 from mtkit.tokens.sentencepiece_file import parse
 
 _Section = TypeVar("_Section", bound=BaseModel)
-_NORMALIZATIONS = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
 
 
 @dataclass(frozen=True)
@@ -133,7 +132,7 @@ def _tokenizer_config(tokenizer: bytes) -> dict[str, Any]:
     """Return the tokenizer's settings, as far as the config has keys for them; they matter only for a new training."""
     model = parse(tokenizer)
     defaults = TokenizerConfig()
-    known = model.normalization in _NORMALIZATIONS
+    known = model.normalization in get_args(Normalization)
     return {
         "type": model.algorithm if model.algorithm in ("unigram", "bpe", "char") else defaults.type,
         "vocab_size": max(264, len(model.pieces)),

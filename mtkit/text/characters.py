@@ -7,11 +7,25 @@ from collections.abc import Iterator
 ZERO_WIDTH_JOINER = "\u200d"
 _JOINERS = f"\u200c{ZERO_WIDTH_JOINER}"  # which Persian, Hindi and emoji need
 _LETTERS_ABOVE = "\N{THAI CHARACTER SARA AM}\N{LAO VOWEL SIGN AM}"  # vowel signs that Unicode counts as letters
-# Within the brackets of a regular expression: what shows nothing and no word needs. Controls other than white space,
-# soft hyphens, zero-width spaces, marks of direction with an end, word joiners and byte order marks.
-INVISIBLE = "\0-\x08\x0e-\x1b\x7f\xad\u200b\u202a-\u202e\u2060\u2066-\u2069\ufeff"
+# What shows nothing and no word needs: controls other than white space, soft hyphens, zero-width spaces, marks of
+# direction with an end, word joiners and byte order marks. Cleaning and tokenizers drop these characters.
+INVISIBLE = (
+    "".join(
+        map(
+            chr,
+            [*range(9), *range(0x0E, 0x1C), 0x7F, 0xAD, 0x200B, *range(0x202A, 0x202F), 0x2060, *range(0x2066, 0x206A)],
+        )
+    )
+    + "\ufeff"
+)
+_INVISIBLE = re.compile(f"[{re.escape(INVISIBLE)}]")
 _JOINED = re.compile(rf"{ZERO_WIDTH_JOINER}\W")  # the further pictures of an emoji, but no letter of Hindi
 _FLAG_LETTERS = re.compile("[\U0001f1e6-\U0001f1ff]+\\Z")
+
+
+def without_invisible(text: str) -> str:
+    """Return the text without invisible characters; joiners, which some scripts need, stay."""
+    return _INVISIBLE.sub("", text)
 
 
 def characters(text: str) -> Iterator[str]:

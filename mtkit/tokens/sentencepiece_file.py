@@ -17,7 +17,7 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types
 _ALGORITHM, _VOCAB_SIZE, _BYTE_FALLBACK = 3, 4, 35  # fields of TrainerSpec
 _SPECIAL_IDS = {"unk": 40, "bos": 41, "eos": 42, "pad": 43}
 _SPECIAL_NAMES = {"unk": 45, "bos": 46, "eos": 47, "pad": 48}
-_RULE = 1  # field of NormalizerSpec
+_RULE, _TABLE_PATH = 1, 6  # fields of NormalizerSpec
 _ALGORITHMS = ("unigram", "unigram", "bpe", "word", "char")
 
 
@@ -115,6 +115,24 @@ def parse(model: bytes) -> SentencePieceModel:
     if not pieces:
         raise DataError("not a SentencePiece model: it has no pieces")
     return SentencePieceModel(tuple(pieces), tuple(field for field in fields if field.number != _PIECES))
+
+
+def with_rule_name(model: bytes, name: str) -> bytes:
+    """Return the bytes of the file with this name for its normalisation rule, and without the path of its table.
+
+    The table itself is also in the file, and stays.
+    """
+
+    def named(spec: bytes) -> bytes:
+        others = (_as_bytes(field) for field in _fields_of(spec) if field.number not in (_RULE, _TABLE_PATH))
+        return _as_bytes(Field(_RULE, _BYTES, name.encode("utf-8"))) + b"".join(others)
+
+    return b"".join(
+        _as_bytes(replace(field, value=named(field.value)))
+        if field.number == _NORMALIZER and isinstance(field.value, bytes)
+        else _as_bytes(field)
+        for field in _fields_of(model)
+    )
 
 
 def _piece(message: bytes) -> Piece:

@@ -17,8 +17,9 @@ from mtkit.console import log
 from mtkit.errors import ConfigError, DataError
 from mtkit.files import write_bytes
 from mtkit.languages import SIDES
+from mtkit.tokens.normalization import trainer_options
 from mtkit.tokens.placeholders import Placeholders, Replaced
-from mtkit.tokens.sentencepiece_file import PieceType, parse
+from mtkit.tokens.sentencepiece_file import PieceType, parse, with_rule_name
 from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 SPACE = "\u2581"  # how SentencePiece writes a space inside pieces
@@ -223,7 +224,6 @@ def train_tokenizer(lines: Iterable[str], cfg: TokenizerConfig, out: Path, tags:
 def learn_model(lines: Iterable[str], cfg: TokenizerConfig, out: Path, tags: Sequence[str] = ()) -> bytes:
     """Train as `train_tokenizer` does, and return the bytes of the model; out is only named in messages."""
     model = io.BytesIO()
-    identity = cfg.normalization == "identity"
     unreadable: list[DataError] = []
 
     def prepared() -> Iterator[str]:
@@ -235,28 +235,28 @@ def learn_model(lines: Iterable[str], cfg: TokenizerConfig, out: Path, tags: Seq
             raise
 
     try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=prepared(),
-            model_writer=model,
-            model_type=cfg.type,
-            vocab_size=cfg.vocab_size,
-            hard_vocab_limit=False,
-            character_coverage=cfg.character_coverage,
-            byte_fallback=cfg.byte_fallback,
-            normalization_rule_name=cfg.normalization,
-            user_defined_symbols=list(tags),
-            remove_extra_whitespaces=not identity,
-            max_sentence_length=2**30,  # bytes; longer lines would be dropped silently
-            num_threads=_TRAINING_THREADS,
-            pad_id=PAD_ID,
-            unk_id=UNK_ID,
-            bos_id=BOS_ID,
-            eos_id=EOS_ID,
-            minloglevel=2,  # errors raise exceptions, and nothing else concerns the user
-        )
+        with trainer_options(cfg.normalization) as options:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=prepared(),
+                model_writer=model,
+                model_type=cfg.type,
+                vocab_size=cfg.vocab_size,
+                hard_vocab_limit=False,
+                character_coverage=cfg.character_coverage,
+                byte_fallback=cfg.byte_fallback,
+                user_defined_symbols=list(tags),
+                max_sentence_length=2**30,  # bytes; longer lines would be dropped silently
+                num_threads=_TRAINING_THREADS,
+                pad_id=PAD_ID,
+                unk_id=UNK_ID,
+                bos_id=BOS_ID,
+                eos_id=EOS_ID,
+                minloglevel=2,  # errors raise exceptions, and nothing else concerns the user
+                **options,
+            )
     except RuntimeError as error:
         raise (unreadable[0] if unreadable else _explained(error, cfg, out)) from error
-    return _checked_size(model.getvalue(), cfg, out)
+    return _checked_size(with_rule_name(model.getvalue(), cfg.normalization), cfg, out)
 
 
 def _checked_size(model: bytes, cfg: TokenizerConfig, out: Path) -> bytes:

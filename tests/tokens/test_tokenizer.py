@@ -1,20 +1,23 @@
 import itertools
 import logging
+import re
 import unicodedata
+from typing import get_args
 
 import pytest
 import sentencepiece
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.config.tokenizer import TokenizerConfig
+from mtkit.config.tokenizer import Normalization, TokenizerConfig
 from mtkit.errors import ConfigError, DataError
+from mtkit.text.characters import without_invisible
 from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from mtkit.tokens.tokenizer import Tokenizer, load_tokenizers, sample, train_tokenizer
 from mtkit.training.preparation.tokenizer_report import report
 
 TYPES = ["unigram", "bpe", "char"]
-NORMALIZATIONS = ["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"]
+NORMALIZATIONS = get_args(Normalization)
 
 # Likely trouble: SentencePiece's marks, spaces of all kinds, controls, emoji, compositions.
 TRICKY = ["\u2581", "\u2585", "<s>", "</s>", "<pad>", "<unk>", "<0x41>", " \u2047 ", "the cat"]
@@ -64,11 +67,34 @@ def test_identity_keeps_every_character_but_the_space_mark(any_tokenizer, text):
         ("nfkc_cf", "ÉTÉ \uff22", "été b"),
         ("nmt_nfkc", "tab\there\x07 and\u200bzero", "tab here and zero"),
         ("nmt_nfkc", "Vraiment\u202f? Non\xa0!", "Vraiment ? Non !"),
+        (
+            "nfc",
+            "  \uff0c\uff1f\uff01 1\xbd m\xb2 \ufb01 \u2026 \uff12  ",
+            "\uff0c\uff1f\uff01 1\xbd m\xb2 \ufb01 \u2026 \uff12",
+        ),
+        ("nfc", "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"),
+        ("nfc", "Vraiment\u202f? Non\xa0!\u3000Si\tou\u2028i", "Vraiment ? Non ! Si ou i"),
+        ("nfc", "e\u0323\u0302 e\u0302\u0323 \xea\u0323 \u1112\u1161\u11ab \u212b", "\u1ec7 \u1ec7 \u1ec7 \ud55c \xc5"),
+        ("nfc", "so\xadft zero\u200bwidth wo\u2060rd \ufeffmark", "soft zerowidth word mark"),
+        (
+            "nfc_forms",
+            "\uff21\uff12\uff0c \ufb01nd \uff76\uff9e \ufe8d m\xb2 \xbd \u2460",
+            "A2, find \u30ac \u0627 m\xb2 \xbd \u2460",
+        ),
         ("identity", "  Vraiment\u202f?  ", "  Vraiment\u202f?  "),
     ],
 )
 def test_text_is_normalised_by_the_rule(any_tokenizer, normalization, text, normalized):
     assert any_tokenizer("bpe", normalization).normalize(text) == normalized
+
+
+@given(text=TEXTS)
+@pytest.mark.parametrize("kind", TYPES)
+def test_the_default_keeps_every_character_that_shows_something(any_tokenizer, kind, text):
+    tokenizer = any_tokenizer(kind, TokenizerConfig().normalization)
+    visible = re.sub(r"[\s\u2581]+", " ", without_invisible(text.replace("\0", ""))).strip(" ")
+    decoded = tokenizer.decode(tokenizer.encode(text.replace("\0", "")))
+    assert unicodedata.normalize("NFC", decoded) == unicodedata.normalize("NFC", visible)
 
 
 @pytest.mark.parametrize("n_lines", [50, 200])  # without and with SentencePiece's threads

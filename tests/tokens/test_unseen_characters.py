@@ -27,7 +27,7 @@ def make_tokenizer(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def tokenizer(make_tokenizer) -> Tokenizer:
-    return make_tokenizer()
+    return make_tokenizer(normalization="nmt_nfkc")
 
 
 def unknown_characters(lines, tokenizer):
@@ -59,6 +59,15 @@ def test_a_character_is_reported_with_what_the_model_sees(tokenizer, character, 
     [unknown] = unknown_characters(["The cat.", f"The {character}at, {character}"], tokenizer)
     assert (unknown.text, unknown.treatment, unknown.seen) == (character, treatment, seen)
     assert (unknown.count, unknown.first_line) == (2, 2)
+
+
+@pytest.mark.parametrize("rule", ["nfc", "nfc_forms"])
+def test_invisible_characters_that_a_rule_drops_are_counted(make_tokenizer, rule):
+    unknown = unknown_characters(
+        ["The\ufeff c\xadat sl\u2060eeps u\u200bnder t\xadhe"], make_tokenizer(normalization=rule)
+    )
+    assert {c.text: c.count for c in unknown} == {"\ufeff": 1, "\xad": 2, "\u2060": 1, "\u200b": 1}
+    assert {(c.treatment, c.seen) for c in unknown} == {("dropped", "")}
 
 
 def test_known_characters_are_not_reported(tokenizer):

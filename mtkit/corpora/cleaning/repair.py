@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from mtkit.config.cleaning import RepairStep
 from mtkit.errors import UsageError
-from mtkit.text.characters import INVISIBLE
+from mtkit.text.characters import without_invisible
 from mtkit.text.inline_tags import ENTITY
 
 # White space that is dropped or becomes a space: all but the no-break spaces and the ideographic space, which are
@@ -15,7 +15,6 @@ from mtkit.text.inline_tags import ENTITY
 _ODD_SPACE = re.compile("[\t\v\f\r\x1c-\x1f\x85\u1680\u2000-\u2006\u2008-\u200a\u2028\u2029\u205f]")
 _SPACES = re.compile("[ \xa0\u2007\u202f\u3000]{2,}")
 _AT_ENDS = re.compile("^[ \xa0\u2007\u202f\u3000]+|[ \xa0\u2007\u202f\u3000]+$", re.MULTILINE)
-_INVISIBLE = re.compile(f"[{INVISIBLE}]")
 _MOST_ESCAPES = 3  # how often text may have been escaped: &amp;amp;quot;
 # UTF-8 read as a one-byte encoding has two characters beyond ASCII in a row, or a lead byte before a space (from A0).
 _MAYBE_MOJIBAKE = re.compile("[^\0-\x7f]{2}|[\xc2\xc3\xe2] ")
@@ -88,7 +87,7 @@ def _composed(text: str) -> str:
 
 
 def _spaced(text: str) -> str:
-    text = _INVISIBLE.sub("", _ODD_SPACE.sub(" ", text))
+    text = without_invisible(_ODD_SPACE.sub(" ", text))
     return _AT_ENDS.sub("", _SPACES.sub(" ", text))
 
 

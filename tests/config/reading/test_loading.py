@@ -403,6 +403,17 @@ def test_a_default_gives_way_to_what_is_written(tmp_path, written, key, value):
     assert load(tmp_path, MINIMAL) == load(tmp_path, MINIMAL + "decode: {beam_size: 4}\n"), "defaults stay as they are"
 
 
+@pytest.mark.parametrize(
+    ("written", "rules"),
+    [("seed=1", ("nfc_forms", "nfc")), ("tokenizer.shared=true", ("nfc", "nfc")), ("model.tie=all", ("nfc", "nfc"))],
+)
+def test_only_a_source_with_its_own_tokenizer_folds_the_forms_of_letters(tmp_path, written, rules):
+    config = load(tmp_path, MINIMAL, written)
+    assert (config.tokenizer.src.normalization, config.tokenizer.tgt.normalization) == rules
+    (tmp_path / "written.yaml").write_text(dump_config(config), encoding="utf-8")
+    assert load_config(tmp_path / "written.yaml") == config
+
+
 def test_an_override_that_breaks_a_section_is_named(tmp_path):
     assert problems(tmp_path, MINIMAL + "  warmup_steps: 700\n", "train.max_steps=500")[1:] == [
         "override train.max_steps=500: train.warmup_steps=700 is not below train.max_steps=500"

@@ -76,7 +76,8 @@ def test_a_long_text_is_sampled(make_config, make_lines, run_dir, tmp_path, log_
     train_tokenizers(make_config(max_sentences=20), run_dir)
     assert "src.spm: learning 350 bpe pieces from 20 of 200 lines" in log_text()
     every_tenth = make_lines("src", 200)[9::10]
-    train_tokenizer(every_tenth, TokenizerConfig(type="bpe", vocab_size=350), tmp_path / "sample.spm")
+    cfg = TokenizerConfig(type="bpe", vocab_size=350, normalization="nfc_forms")
+    train_tokenizer(every_tenth, cfg, tmp_path / "sample.spm")
     assert (tmp_path / "sample.spm").read_bytes() == (run_dir / "src.spm").read_bytes()
 
 
