@@ -1,9 +1,9 @@
 """Check translations for faults before returning them, and handle faults as `decode.on_suspect` requires.
 
-"retry" searches a faulty line again: first with a wider beam, from which it takes the best candidate with fewer faults,
-then, if the translation is empty, loops or has an unlikely length, with rules against that, and in shorter segments. A
-new translation replaces the old one only if it is less faulty. All of this depends on the line alone, never on its
-batch or on n_best.
+"retry" searches a faulty line again. If it has several sentences, mtkit searches them one by one; then with a wider
+beam, from which it takes the best candidate with fewer faults; then, if the translation is empty, loops or has an
+unlikely length, with rules against that, and in shorter segments. A new translation replaces the old one only if the
+same checks find less wrong with it. All of this depends on the line alone, never on its batch or on n_best.
 
 The segments of a long line are checked and searched again one by one. Then the joined line is checked for its length:
 each segment may lose too little to be noticed.
@@ -34,8 +34,9 @@ from mtkit.translation.segments import join_segments
 
 _MIN_RETRY_BEAM = 8  # candidates that a second search considers, at least
 _NO_REPEAT_NGRAM = 3
+_OF_SEVERAL: frozenset[FaultKind] = frozenset({"empty", "loop", "length", "omission"})  # of a model of single sentences
 _MIN_LEN_FACTOR = 0.6  # target tokens a source token, for a translation that was too short
-_SEVERITY: dict[FaultKind, int] = {"empty": 5, "loop": 3, "length": 3, "copy": 3, "number": 1, "url": 1}
+_SEVERITY: dict[FaultKind, int] = {"empty": 5, "loop": 3, "length": 3, "omission": 3, "copy": 3, "number": 1, "url": 1}
 # Tokens a segment, for text that the model does not translate well at its length: sentences of everyday language have
 # 8 to 32.
 _SHORT_SEGMENTS = (32, 16)
@@ -46,6 +47,7 @@ _VERBS: dict[FaultKind, tuple[str, str]] = {  # singular, plural
     "empty": ("is empty", "are empty"),
     "loop": ("loops", "loop"),
     "length": ("has an unlikely length", "have an unlikely length"),
+    "omission": ("leaves out a part of the source", "leave out a part of the source"),
     "copy": ("copies the source", "copy the source"),
     "number": ("loses a number", "lose a number"),
     "url": ("loses a URL", "lose a URL"),
@@ -59,14 +61,14 @@ class Tally:
     n_lines: int = 0
     n_before: int = 0  # lines of the text before the first of these, reviewed elsewhere
     n_faulty: int = 0
-    n_repaired: int = 0  # faulty at first, faultless after a second search
+    n_changed: int = 0  # suspect at first; a second search found a translation that does not look so
     kinds: Counter[FaultKind] = field(default_factory=Counter)  # lines with such a fault
     lines: list[str] = field(default_factory=list)  # numbers of the first faulty ones, from 1, with their segments
 
-    def add(self, faults: Sequence[Fault], *, repaired: bool, n_segments: int = 1) -> None:
+    def add(self, faults: Sequence[Fault], *, changed: bool, n_segments: int = 1) -> None:
         """Count the next line, which was translated in n_segments segments."""
         self.n_lines += 1
-        self.n_repaired += repaired
+        self.n_changed += changed
         self.kinds.update({fault.kind for fault in faults})
         if faults:
             self.n_faulty += 1
@@ -81,18 +83,16 @@ class Tally:
         """Add the counts of the lines that come next."""
         self.n_lines += note["n_lines"]
         self.n_faulty += note["n_faulty"]
-        self.n_repaired += note["n_repaired"]
+        self.n_changed += note["n_changed"]
         self.kinds.update(note["kinds"])
         self.lines = [*self.lines, *note["lines"]][:_MAX_LINES_LISTED]
 
     def message(self) -> str:
         """Return a one-line summary for the log; "" if no line was faulty."""
         of_all = f"of {self.n_lines:,} translation{'' if self.n_lines == 1 else 's'}"
-        it = "it" if self.n_repaired == 1 else "them"
+        it = "it" if self.n_changed == 1 else "them"
         if not self.n_faulty:
-            return (
-                f"{self.n_repaired:,} {of_all} looked suspect; a second search repaired {it}" if self.n_repaired else ""
-            )
+            return f"{self.n_changed:,} {of_all} looked suspect; a second search changed {it}" if self.n_changed else ""
         kinds = [
             f"{self.kinds[kind]:,} {_VERBS[kind][self.kinds[kind] > 1]}" for kind in FAULT_KINDS if self.kinds[kind]
         ]
@@ -102,8 +102,8 @@ class Tally:
             f"{', '.join(kinds)} (line{'s' if self.n_faulty > 1 else ''} {lines})"
         )
         return (
-            f"{text}; {self.n_repaired:,} more looked suspect, but a second search repaired {it}"
-            if self.n_repaired
+            f"{text}; {self.n_changed:,} more looked suspect, and a second search changed {it}"
+            if self.n_changed
             else text
         )
 
@@ -124,6 +124,10 @@ class PieceSearcher(Protocol):
         self, pieces: Sequence[Piece], *, decode: DecodeConfig | None = None, n_best: int = 1
     ) -> list[list[Candidate]]:
         """Return the n best candidates of each piece, best first."""
+        ...
+
+    def sentences(self, piece: Piece) -> list[Piece]:
+        """Return the sentences of a piece."""
         ...
 
 
@@ -179,7 +183,7 @@ class Review:
                 line = _join(pieces, translations, indices)
             if len(indices) > 1 and not any(fault.kind == "length" for fault in line.faults):
                 line = replace(line, faults=(*line.faults, *_joined_length(line)))
-            self.tally.add(line.faults, repaired=searched and not line.faults, n_segments=len(indices))
+            self.tally.add(line.faults, changed=searched and not line.faults, n_segments=len(indices))
             reviewed.append(line)
         return reviewed
 
@@ -205,6 +209,7 @@ class Review:
 
     def _retry(self, pieces: Sequence[Piece], translations: list[Translation]) -> None:
         """Search faulty lines again, and replace in place those that improve."""
+        self._search_by_sentence(pieces, translations)
         plans = [retry_settings(self.decode, line.src, line.faults, self._rules_in_beam) for line in translations]
         while any(plans):
             groups: dict[DecodeConfig, list[int]] = {}
@@ -216,6 +221,21 @@ class Review:
                 candidates = self._search([pieces[index] for index in indices], settings)
                 for index, new in zip(indices, candidates, strict=True):
                     translations[index] = self._better(translations[index], new)
+
+    def _search_by_sentence(self, pieces: Sequence[Piece], translations: list[Translation]) -> None:
+        """Search the sentences of faulty pieces one by one; replace in place the pieces that improve."""
+        faulty = [i for i, t in enumerate(translations) if any(fault.kind in _OF_SEVERAL for fault in t.faults)]
+        by_line = {index: self._searcher.sentences(pieces[index]) for index in faulty}
+        cut = {index: sentences for index, sentences in by_line.items() if len(sentences) > 1}
+        if not cut:
+            return
+        settings = self.decode.model_copy(update={"mbr_samples": 0})
+        found = iter(self._search([sentence for sentences in cut.values() for sentence in sentences], settings))
+        for index, sentences in cut.items():
+            joined = join_candidates([next(found) for _ in sentences], [sentence.gap for sentence in sentences])
+            new = self._better(translations[index], joined)
+            if new is not translations[index]:
+                translations[index] = replace(new, n_segments=len(sentences))
 
     def _search(self, pieces: Sequence[Piece], settings: DecodeConfig) -> list[list[Candidate]]:
         n_best = _MIN_RETRY_BEAM if settings.sampling else settings.beam_size

@@ -288,8 +288,12 @@ class Translator:
         """Return the segments of each line, none of a blank one. The arguments are those of `pieces`."""
         return [self._segments(pieces, decode or self.decode) for pieces in self.pieces(lines, decode, first_line)]
 
+    def sentences(self, piece: Piece) -> list[Piece]:
+        """Return the sentences of a piece; [piece] if it is one sentence."""
+        return self.cutter.sentences(piece)
+
     def _cut(self, piece: Piece, limit: int) -> list[Piece]:
-        sentences = self.cutter.sentences(piece) if self.by_sentence else [piece]
+        sentences = self.sentences(piece) if self.by_sentence else [piece]
         parts = [part for sentence in sentences for part in self.cutter.cut(sentence, limit)]
         if len(parts) > 1 and self.cutter.is_too_long(piece, limit):
             parts = [replace(part, is_of_long=True) for part in parts]

@@ -422,3 +422,30 @@ def test_a_long_text_of_few_words_is_not_taken_for_a_loop_but_said_twice_it_is()
     text = " ".join(words)
     assert find_faults(text, " ".join(reversed(words))) == ()
     assert "loop" in kinds(text, f"{' '.join(reversed(words))} {' '.join(reversed(words))}")
+
+
+# Omissions
+@pytest.mark.parametrize(
+    ("src", "text", "detail"),
+    [
+        ("He plays tennis. He loves your aunt.", "Il joue au tennis.", "1 of 2 sentences"),
+        ("He plays tennis. He sings. Are you here? No!", "Il joue au tennis. Non !", "2 of 4 sentences"),
+        ("我很喜欢橙子。他喜欢房子。", "I am very fond of oranges.", "1 of 2 sentences"),
+    ],
+)
+def test_a_translation_that_lacks_sentences(src, text, detail):
+    assert [(f.kind, f.detail) for f in find_faults(src, text)] == [("omission", detail)]
+
+
+@pytest.mark.parametrize(
+    ("src", "text"),
+    [
+        ("Don't lie. Be honest.", "Ne dis pas de mensonge, sois honnête !"),  # two sentences as one (Tatoeba)
+        ("Don't ask questions. Just follow orders.", "Ne posez pas de questions, contentez-vous de suivre les ordres."),
+        ("It's a typo. Sorry.", "Es ist ein Druckfehler, Entschuldigung!"),
+        ("He plays tennis.", "Il joue."),  # one sentence
+        ("Hello. How are you?", "สวัสดี สบายดีไหม"),  # Thai ends sentences with a space
+    ],
+)
+def test_sentences_that_are_joined_are_not_left_out(src, text):
+    assert kinds(src, text) == []

@@ -37,6 +37,9 @@ class Answers:
     def __post_init__(self) -> None:
         self.asked: list[tuple[list[str], DecodeConfig, int]] = []
 
+    def sentences(self, piece: Piece) -> list[Piece]:
+        return [piece]
+
     def search_pieces(self, pieces: Sequence[Piece], *, decode=None, n_best=1):
         texts = [piece.text for piece in pieces]
         self.prefixes = [piece.prefix for piece in pieces]
@@ -61,8 +64,8 @@ def texts(candidates: list[Candidate]) -> list[str]:
 
 def test_a_resumed_job_names_lines_by_their_place_in_the_whole_file():
     tally = Tally(n_before=100)
-    tally.add([], repaired=False)
-    tally.add([Fault("number", "25")], repaired=False)
+    tally.add([], changed=False)
+    tally.add([Fault("number", "25")], changed=False)
     assert "(line 102)" in tally.message()
 
 
@@ -79,7 +82,7 @@ def test_the_first_faultless_candidate_of_a_wider_beam_replaces_a_faulty_transla
     assert (texts(line.n_best), line.faults) == ([GOOD], ())
     [(asked, decode, n_best)] = answers.asked
     assert (asked, decode.beam_size, decode.beam_groups, n_best) == ([SRC], 12, 3, 12)
-    assert (checked.tally.n_lines, checked.tally.n_faulty, checked.tally.n_repaired) == (1, 0, 1)
+    assert (checked.tally.n_lines, checked.tally.n_faulty, checked.tally.n_changed) == (1, 0, 1)
     assert "1 of 1 " in checked.tally.message()
 
 
@@ -89,7 +92,7 @@ def test_a_second_search_that_is_not_better_changes_only_the_warning():
     [line] = checked.window([line_of(SRC)], [[candidate(NO_NUMBER, -0.5)]])
     assert line.n_best == [candidate(NO_NUMBER, -0.5)]
     assert line.faults == (Fault("number", "25"),)
-    assert (checked.tally.n_lines, checked.tally.n_faulty, checked.tally.n_repaired) == (1, 1, 0)
+    assert (checked.tally.n_lines, checked.tally.n_faulty, checked.tally.n_changed) == (1, 1, 0)
     assert all(part in checked.tally.message() for part in ("1 of 1", "1 loses a number", "(line 1)"))
 
 
@@ -168,7 +171,7 @@ def test_the_message_counts_by_kind_and_names_the_first_lines():
     tally = Tally()
     for line in range(1, 2001):
         faults = [Fault("number", "1"), Fault("number", "2"), Fault("loop")] if line % 80 == 0 else []
-        tally.add(faults + ([Fault("url")] if line == 80 else []), repaired=line in (7, 8))
+        tally.add(faults + ([Fault("url")] if line == 80 else []), changed=line in (7, 8))
     lines = ", ".join(str(80 * number) for number in range(1, 21))
     assert tally.message().startswith("25 of 2,000 ")
     assert f"25 loop, 25 lose a number, 1 loses a URL (lines {lines}, ...); 2 more " in tally.message()
@@ -200,8 +203,44 @@ def test_the_segments_of_a_long_line_are_checked_and_repaired_one_by_one():
     assert [line.text for line in lines] == [GOOD, f"Un. {GOOD}", "Trois."]
     assert [line.faults for line in lines] == [(), (Fault("empty", segment=3),), ()]
     assert {text for asked, _, _ in answers.asked for text in asked} == {SRC, "Two."}
-    assert (checked.tally.n_lines, checked.tally.n_faulty, checked.tally.n_repaired) == (3, 1, 1)
+    assert (checked.tally.n_lines, checked.tally.n_faulty, checked.tally.n_changed) == (3, 1, 1)
     assert "(line 2 [segment 3 of 3])" in checked.tally.message()
+
+
+def test_a_line_that_lacks_a_sentence_is_searched_sentence_by_sentence():
+    class Sentences(Answers):
+        def sentences(self, piece):
+            return [replace(part, gap="  ") for part in line_of("He sings for an hour.", "He loves your aunt.")]
+
+    answers = Sentences(
+        {"He sings for an hour.": ["Il chante une heure."], "He loves your aunt.": ["Il aime ta tante."]}
+    )
+    checked = review(answers, mbr_samples=8)
+    [line] = checked.window(
+        [line_of("He sings for an hour.  He loves your aunt.")], [[candidate("Il chante une heure.")]]
+    )
+    assert (line.text, line.faults, line.n_segments) == ("Il chante une heure.  Il aime ta tante.", (), 2)
+    assert [asked for asked, _, _ in answers.asked] == [["He sings for an hour.", "He loves your aunt."]]
+    assert "1 of 1 translation looked suspect; a second search changed it" in checked.tally.message()
+
+
+@pytest.mark.parametrize("second", ["", "Il aime ta tante ta tante ta tante ta tante ta tante."])
+def test_a_second_result_with_as_many_faults_does_not_replace_the_first(second):
+    class Sentences(Answers):
+        def sentences(self, piece):
+            return line_of("He sings for an hour.", "He loves your aunt.")
+
+    of = {
+        "He sings for an hour.": ["Il chante une heure."],
+        "He loves your aunt.": [second],
+        "He sings for an hour. He loves your aunt.": ["Il chante une heure."],
+    }
+    checked = review(Sentences(of))
+    [line] = checked.window(
+        [line_of("He sings for an hour. He loves your aunt.")], [[candidate("Il chante une heure.")]]
+    )
+    assert (line.text, [fault.kind for fault in line.faults]) == ("Il chante une heure.", ["omission"])
+    assert (checked.tally.n_faulty, checked.tally.n_changed) == (1, 0)
 
 
 def test_text_that_stays_too_short_is_searched_in_shorter_segments():
@@ -231,7 +270,7 @@ def test_a_long_line_that_loses_a_little_in_each_segment_is_noticed(repaired):
     [line] = checked.window([line_of(*[LONG] * 17)], [[candidate(half)]] * 17)
     assert line.faults == (() if repaired else (Fault("length", "too short"),))
     assert (LONG_GOOD in line.text) == repaired
-    assert (checked.tally.n_faulty, checked.tally.n_repaired) == (1 - repaired, repaired)
+    assert (checked.tally.n_faulty, checked.tally.n_changed) == (1 - repaired, repaired)
     [line] = review(Halves({})).window([line_of(LONG)], [[candidate(half)]])
     assert line.faults == ()
 

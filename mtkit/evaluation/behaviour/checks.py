@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from mtkit.config.section import ConfigPath, Section
 from mtkit.evaluation.metrics.scores import sentence_scores
 from mtkit.pair_files.lines import as_one_line
-from mtkit.quality.faults import FaultKind, find_faults
+from mtkit.quality.faults import FAULT_KINDS, FaultKind, find_faults
 from mtkit.quality.negation import LANGUAGES, has_negation
 from mtkit.quality.number_words import numbers_in_words
 from mtkit.quality.numbers import lost_numbers
@@ -39,6 +39,7 @@ _FAULTS: dict[FaultKind, str] = {
     "empty": "empty",
     "loop": "repeats itself:",
     "length": "unlikely length:",
+    "omission": "leaves out",
     "copy": "copies the source",
     "number": "loses the number",
     "url": "loses the address",
@@ -140,9 +141,9 @@ class SoundCheck(SentencesCheck):
 
     check: Literal["sound"] = "sound"
     faults: list[FaultKind] = Field(
-        ["empty", "loop", "length", "copy", "number", "url"],
+        list(FAULT_KINDS),
         min_length=1,
-        description="faults to look for: empty, loop, length, copy, number, url",
+        description=f"faults to look for: {', '.join(FAULT_KINDS)}",
     )
 
     def problem(self, case: Case, texts: Sequence[str], languages: Languages) -> str:

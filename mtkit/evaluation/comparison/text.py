@@ -21,6 +21,7 @@ FAULT_NAMES: dict[FaultKind, str] = {
     "empty": "empty",
     "loop": "loops",
     "length": "unlikely length",
+    "omission": "leaves out text",
     "copy": "copies the source",
     "number": "loses a number",
     "url": "loses a URL",
