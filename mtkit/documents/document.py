@@ -3,6 +3,7 @@
 A reader of a format turns bytes into a `Document`; nothing here knows a format or a translator.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -60,7 +61,7 @@ class Part(Generic[Parsed]):
     def _fault(self, index: int, text: str) -> str:
         """Return why the segment or the encoding refuses a translation; "" if both accept it."""
         try:
-            self.encode(text)
+            self.encode(_MARKS.sub("", text))
         except UnicodeEncodeError as error:
             character = text[error.start]
             return f"its translation has {character!r}, which {error.encoding} cannot write; convert the file to UTF-8"
@@ -111,6 +112,7 @@ def shown(name: str) -> str:
     return name if name.isprintable() else ascii(name)
 
 
+_MARKS = re.compile("[\U000ffff0-\U000ffffd]")  # private characters of readers, which are not written
 _MOST_CHECKS = 200  # of a text's structure: enough to find some twenty culprits among a hundred thousand segments
 _BREAKS = "its translation would change the structure of the document"
 

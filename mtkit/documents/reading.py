@@ -9,6 +9,7 @@ from pathlib import Path
 from mtkit.documents.document import Document, Parsed, Part, naming
 from mtkit.documents.skeleton import Reading
 from mtkit.errors import DataError, UsageError
+from mtkit.pair_files.encodings import check_encodings, encoding_of_zeros, likely_encoding
 
 MOST_BYTES = 100_000_000  # of a document, unpacked
 FORMATS: Mapping[str, tuple[str, ...]] = {  # and their file extensions
@@ -37,6 +38,7 @@ _ROOMS = {  # where the module of a format's name is
     "subtitles": ("subtitles",),
 }
 _MODULES = {name: f"mtkit.documents.{room}.{name}" for room, names in _ROOMS.items() for name in names}
+_ARCHIVES = frozenset([*_ROOMS["office"], "epub"])  # not texts
 _BOMS = {
     codecs.BOM_UTF8: "utf-8",
     codecs.BOM_UTF32_LE: "utf-32-le",  # before UTF-16, whose mark begins it
@@ -54,8 +56,10 @@ class Options:
     columns: tuple[str, ...] = ()  # of a table, which hold text
     src_lang: str | None = None
     tgt_lang: str | None = None
+    encoding: str | None = None  # of a text without a byte order mark; default: as it declares, or UTF-8
 
 
+_NO_OPTIONS = Options()
 Read = Callable[[bytes, Options], Document]  # what the module of each format has as `read`; raises DataError
 
 
@@ -95,6 +99,9 @@ def read_document(path: Path, options: Options) -> Document:
 
 def document_of(raw: bytes, format_name: str, options: Options, name: str = "document") -> Document:
     """Read the bytes of a document. name: for messages."""
+    check_encodings([options.encoding] if options.encoding else [])
+    if options.encoding and format_name in _ARCHIVES:
+        raise UsageError(f"--encoding is for texts, but mtkit reads {name} as {format_name}; leave it out")
     try:
         read: Read = import_module(_MODULES[format_name]).read
     except ModuleNotFoundError as error:
@@ -114,12 +121,12 @@ def text_part(
     raw: bytes,
     read: Callable[[str], Reading],
     structure: Callable[[str], object],
+    options: Options,
     *,
     declared: Callable[[str], str | None] | None = None,
-    is_markup: bool = True,
 ) -> Part[str]:
     """Return a whole document whose format takes the text as it is; see `parsed_part`."""
-    return parsed_part(raw, str, read, structure, declared=declared, is_markup=is_markup)
+    return parsed_part(raw, str, read, structure, options, declared=declared, is_markup=False)
 
 
 def parsed_part(
@@ -127,41 +134,45 @@ def parsed_part(
     parse: Callable[[str], Parsed],
     read: Callable[[Parsed], Reading],
     structure: Callable[[Parsed], object],
+    options: Options = _NO_OPTIONS,
     *,
     name: str = "",
     declared: Callable[[str], str | None] | None = None,
     is_markup: bool = True,
 ) -> Part[Parsed]:
-    """Decode a text: UTF-8 unless a byte order mark or the text itself says otherwise. It is encoded likewise.
+    """Decode a text, and later encode it likewise.
 
+    Its encoding is that of its byte order mark, else that of the options, else what it declares, else UTF-8.
     parse, read, structure, name: as for `Part`.
     declared: returns the encoding that the beginning of the text, read as Latin-1, declares.
     is_markup: it can write &#8364; for a character that its encoding lacks; elsewhere such a translation is left out.
     Raises DataError if it is in another encoding.
     """
     with naming(name):
-        text, encode = _decoded(raw, declared, is_markup)
+        text, encode = _decoded(raw, options, declared, is_markup)
     return Part(name, text, parse, read, structure, encode)
 
 
 def _decoded(
-    raw: bytes, declared: Callable[[str], str | None] | None, is_markup: bool
+    raw: bytes, options: Options, declared: Callable[[str], str | None] | None, is_markup: bool
 ) -> tuple[str, Callable[[str], bytes]]:
     """Return a text, and the function that encodes a text as this one was."""
     if kind := next((kind for start, kind in _NO_TEXTS.items() if raw.startswith(start)), None):
         raise DataError(f"is {kind}, not a text; use the file extension of its format, or --format")
     bom = next((mark for mark in _BOMS if raw.startswith(mark)), b"")
-    encoding = _BOMS[bom] if bom else _declared(raw, declared)
+    given = options.encoding and _WITHOUT_BOM.get(codecs.lookup(options.encoding).name, options.encoding)
+    encoding = _BOMS[bom] if bom else given or _declared(raw, declared)
     try:
         text = raw[len(bom) :].decode(encoding)
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
-        raise DataError(
-            f"line {line}: byte 0x{raw[error.start]:02x} is not {encoding}; convert it to UTF-8, for example with "
-            "`iconv -f CP1252 -t UTF-8`"
-        ) from None
+        at = len(bom) + error.start
+        shown = f"line {line}: byte 0x{raw[at]:02x} is not {encoding}"
+        raise DataError(f"{shown}; {_remedy(raw, at, options)}") from None
     if "\0" in text:
-        raise DataError("contains NUL characters: it is not a text, or UTF-16 without a byte order mark; use UTF-8")
+        by_zeros = encoding_of_zeros(raw)
+        of = f"it is probably {by_zeros}: give --encoding {by_zeros}" if by_zeros else "it is not a text"
+        raise DataError(f"contains NUL characters; {of}, or save it as UTF-8")
 
     def encode(merged: str) -> bytes:
         has_all = encoding.startswith("utf") or not is_markup
@@ -170,6 +181,17 @@ def _decoded(
     if encode(text) != raw:
         raise DataError(f"would change when written in {encoding}; convert it to UTF-8")
     return text, encode
+
+
+def _remedy(raw: bytes, at: int, options: Options) -> str:
+    """Return what to do about a byte that the encoding lacks."""
+    if options.encoding:
+        return "give the right --encoding, or save it as UTF-8"
+    likely = likely_encoding(raw, options.src_lang)
+    start, end = max(raw.rfind(b"\n", 0, at) + 1, at - _EXCERPT), raw.find(b"\n", at)
+    excerpt = raw[start : end if 0 <= end < at + _EXCERPT else at + _EXCERPT].decode(likely, "ignore").strip()
+    shown = "" if likely.startswith("UTF-") else f", where it reads {excerpt!r}"
+    return f"it is probably {likely}{shown}: give --encoding {likely}, or save it as UTF-8"
 
 
 def _declared(raw: bytes, declared: Callable[[str], str | None] | None) -> str:
@@ -186,6 +208,8 @@ def _declared(raw: bytes, declared: Callable[[str], str | None] | None) -> str:
     return encoding
 
 
+_EXCERPT = 20  # bytes before and after one, for a message
+_WITHOUT_BOM = {"utf-8-sig": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}  # which Python would add
 _NEVER = frozenset(["utf-7", "unicode-escape", "raw-unicode-escape", "punycode", "idna"])  # of Python, not of documents
 _NO_TEXTS = {
     b"PK\x03\x04": "a zip, such as an Office file",

@@ -1,7 +1,7 @@
 """Translate documents: a file to a file as a job that resumes, or a text in memory."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -73,7 +73,13 @@ def translate_file(
 
     Raises DataError if the document cannot be read, UsageError for an unknown format; then nothing is written.
     """
-    options = options if options.format else Options(**{**vars(options), "format": format_of(source, options)})
+    data = shared.members[0].config.data
+    options = replace(
+        options,
+        format=options.format or format_of(source, options),
+        src_lang=options.src_lang or data.src_lang,
+        tgt_lang=options.tgt_lang or data.tgt_lang,
+    )
     document = read_document(source, options)
     found = sentences_to_translate(document)
     warn_of_direction([sentence.text for sentence in found], shared.members[0])

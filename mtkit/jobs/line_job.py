@@ -39,11 +39,12 @@ class Text:
 
     read: Callable[[], Iterable[str]]  # yields the lines, which hold no LF; picklable if the executor has processes
     files: Sequence[Path]  # that they come from
+    encoding: str | None = None  # of these, if it is not UTF-8
 
     @classmethod
-    def of_file(cls, path: Path) -> "Text":
+    def of_file(cls, path: Path, encoding: str | None = None) -> "Text":
         """Return the lines of a file, plain or compressed."""
-        return cls(partial(read_lines, path), [path])
+        return cls(partial(read_lines, path, encoding), [path], encoding)
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,7 @@ def run_line_job(
     for path in text.files:
         if output.exists() and path.exists() and output.samefile(path):
             raise UsageError(f"{output} is the input file {path}: choose another --output")
+    encoding = {"encoding": text.encoding} if text.encoding else {}
     suffix = packing(output)  # of the name as given, not of a link's target, as for reading
 
     def make(job: Job) -> LineJobResult:
@@ -127,7 +129,7 @@ def run_line_job(
         output,
         make,
         inputs=text.files,
-        settings={**settings, "window_lines": window_lines, "compressed": suffix or "no"},
+        settings={**settings, **encoding, "window_lines": window_lines, "compressed": suffix or "no"},
         executor=executor,
         restart=restart,
         restart_hint=restart_hint,

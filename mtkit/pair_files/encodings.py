@@ -4,12 +4,11 @@ import codecs
 import io
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, BinaryIO
 
 from mtkit.console import counted, log
 from mtkit.errors import DataError, UsageError
-from mtkit.languages import language_in_name, primary_code
+from mtkit.languages import primary_code
 
 _CHUNK_BYTES = 1 << 16
 _BY_LANGUAGE = {  # what Windows used before UTF-8
@@ -21,14 +20,36 @@ _BY_LANGUAGE = {  # what Windows used before UTF-8
     **{"ja": ("cp932", "euc_jp"), "ko": ("cp949",), "zh": ("gb18030", "big5")},
 }
 
+_BY_ZEROS: dict[tuple[bool, ...], str] = {  # by which of four bytes are mostly zero
+    (False, True, False, True): "UTF-16LE",
+    (True, False, True, False): "UTF-16BE",
+    (False, True, True, True): "UTF-32LE",
+    (True, True, True, False): "UTF-32BE",
+}
 
-def likely_encoding(raw: bytes, file: str) -> str:
-    """Guess the encoding of a line that is not UTF-8, by its bytes and the language in the file's name."""
-    high = [byte for byte in raw if byte >= 0x80]
-    candidates = _BY_LANGUAGE.get(primary_code(language_in_name(Path(file))), ())
-    if not candidates and 2 * len(high) > len(raw.replace(b" ", b"")):  # mostly letters that are not Latin
+
+def likely_encoding(raw: bytes, language: str | None) -> str:
+    """Guess the encoding of text that is not UTF-8, by its bytes and its language, if that is known."""
+    if encoding := encoding_of_zeros(raw):
+        return encoding
+    some = raw[:_CHUNK_BYTES]
+    high = [byte for byte in some if byte >= 0x80]
+    candidates = _BY_LANGUAGE.get(primary_code(language), ())
+    if not candidates and 2 * len(high) > len(some.replace(b" ", b"")):  # mostly letters that are not Latin
         candidates = ("cp1251",) if min(high) >= 0xC0 else ("cp932", "gb18030", "cp949")
     return next((encoding for encoding in (*candidates, "cp1252") if _fits(raw, encoding)), "iso8859-1")
+
+
+def encoding_of_zeros(raw: bytes) -> str:
+    """Return the encoding, without a byte order mark, that the places of zero bytes in a text show; "" if they do not.
+
+    Most characters of a text are below U+0100, be it only for spaces and line breaks.
+    """
+    some = raw[:_CHUNK_BYTES]
+    columns = [some[offset::4] for offset in range(4)]
+    if not all(columns) or 0 not in some:
+        return ""
+    return _BY_ZEROS.get(tuple(3 * column.count(0) > len(column) for column in columns), "")
 
 
 def _fits(raw: bytes, encoding: str) -> bool:

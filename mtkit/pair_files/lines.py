@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from mtkit.errors import DataError, UsageError
+from mtkit.languages import language_in_name
 from mtkit.pair_files.compression import packed_unnoticed, reading
-from mtkit.pair_files.encodings import likely_encoding
+from mtkit.pair_files.encodings import as_utf8, encoding_of_zeros, likely_encoding
 
 _BOM = b"\xef\xbb\xbf"
 LINE_FRAME = len(_BOM + b"\r\n")  # bytes around the text of a line
@@ -29,14 +30,15 @@ _LOOKED_AT = 10_000  # lines after one that is not UTF-8
 _T = TypeVar("_T")
 
 
-def read_lines(path: Path) -> Iterator[str]:
+def read_lines(path: Path, encoding: str | None = None) -> Iterator[str]:
     r"""Yield the lines of a file, plain or compressed, without their ends.
 
     Only \n ends a line (U+2028, U+0085 and the like are text); the \r of CRLF and a BOM are dropped.
+    encoding: of the file, as `check_encodings` accepts it; default: UTF-8.
     Raises DataError if the file cannot be read; with line and byte if it is not UTF-8 or a line is too long.
     """
     with reading(path) as file:
-        yield from lines_of(file, str(path))
+        yield from lines_of(as_utf8(file, str(path), [encoding]) if encoding else file, str(path))
 
 
 def lines_of(file: BinaryIO, name: str) -> Iterator[str]:
@@ -180,16 +182,10 @@ def _not_lines(file: str, raw: bytes) -> str:
         return f"line 1: {packed}"
     if b"\r" in raw[:-1] and not raw.endswith(b"\n"):
         return "CR ends its lines, not LF; convert it, for example: tr '\\r' '\\n'"
-    text = raw.removesuffix(b"\n")
-    n_zeros = text.count(0)
-    for encoding, width, offset in (("UTF-16LE", 2, 0), ("UTF-16BE", 2, 1), ("UTF-32LE", 4, 0), ("UTF-32BE", 4, 3)):
-        letters = text[offset::width]
-        if letters and all(letters) and n_zeros and n_zeros == len(text) - len(letters):  # valid as UTF-8
-            return (
-                f"line 1: {'every other byte is' if width == 2 else 'three of four bytes are'} 0; it is probably "
-                f"{encoding}: {_converted_from(encoding)}"
-            )
-    return ""
+    if raw.startswith(tuple(_BOMS)):
+        return ""  # it is not UTF-8, and its encoding is known
+    encoding = encoding_of_zeros(raw.removesuffix(b"\n"))  # the text may be valid as UTF-8
+    return f"line 1: many bytes are 0; it is probably {encoding}: {_converted_from(encoding)}" if encoding else ""
 
 
 def _has_utf8(raws: Iterable[bytes]) -> bool:
@@ -210,7 +206,7 @@ def _not_utf8(file: str, line: int, raw: bytes, error: UnicodeDecodeError, other
             "like; export the text again as UTF-8, or correct the line"
         )
     by_bom = next((name for bom, name in _BOMS.items() if line == 1 and raw.startswith(bom)), None)
-    encoding = by_bom or likely_encoding(raw, file)
+    encoding = by_bom or likely_encoding(raw, language_in_name(Path(file)))
     if others and not by_bom:
         return (
             f"{where}; lines {others} it are UTF-8, this one is probably {encoding}: correct it, or convert the corpus "
@@ -221,6 +217,6 @@ def _not_utf8(file: str, line: int, raw: bytes, error: UnicodeDecodeError, other
 
 def _converted_from(encoding: str) -> str:
     return (
-        f"convert it, for example with iconv -f {encoding} -t UTF-8, or a corpus with mtkit data convert "
-        f"--encoding {encoding}"
+        f"convert it, for example with iconv -f {encoding} -t UTF-8, or give --encoding {encoding} to mtkit translate "
+        "or, for a corpus, to mtkit data convert"
     )

@@ -1,5 +1,6 @@
 """Documents through a real, if small, model: from a file to a file, and in memory."""
 
+import codecs
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -78,7 +79,9 @@ def test_equal_sentences_are_translated_once():
     ("name", "raw", "facts"),
     [
         ("a.xyz", b"text", ["xyz", "--format", "html"]),
-        ("a.html", b"<p>caf\xe9", ["line 1", "0xe9", "utf-8"]),
+        ("a.html", b"<p>caf\xe9", ["line 1", "0xe9", "utf-8", "cp1252", "café", "--encoding cp1252"]),
+        ("a.txt", "one cat".encode("utf-16-be"), ["NUL", "--encoding UTF-16BE"]),
+        ("a.txt", "café".encode("utf-16-le"), ["line 1", "0xe9", "--encoding UTF-16LE"]),
         ("a.html", b"<meta charset=klingon>", ["klingon", "UTF-8"]),
         ("a.txt", b"a\0b", ["NUL"]),
         ("a.html", b"PK\x03\x04...", ["zip", "--format"]),
@@ -94,6 +97,53 @@ def test_what_cannot_be_read_is_named_and_nothing_is_written(shared, tmp_path, n
         translate_file(source, target, shared, Options())
     assert all(fact in str(error.value) for fact in [*facts, str(source)])
     assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "iso8859-1", "utf-16-le", "utf-16", "UTF-8-SIG", "utf-32-be"])
+@pytest.mark.parametrize(
+    ("format_name", "text"),
+    [
+        ("text", "The café.\r\n"),
+        ("csv", "id,text\n1,The café is open.\n2,The other one is not.\n"),
+        ("html", "<meta charset=utf-8><p>The café."),
+        ("json", '{"a": "The café."}'),
+        ("markdown", "The café.\n"),
+        ("po", 'msgid "The café."\nmsgstr ""\n'),
+        ("properties", "a=The café.\n"),
+        ("subtitles", "1\n00:00:01,000 --> 00:00:02,000\nThe café.\n"),
+        ("xliff", '<?xml version="1.0" encoding="utf-8"?><xliff version="1.2" '
+         'xmlns="urn:oasis:names:tc:xliff:document:1.2"><file source-language="en" target-language="fr" datatype="x" '
+         'original="x"><body><trans-unit id="1"><source>The café.</source></trans-unit></body></file></xliff>'),
+    ],
+)  # fmt: skip
+def test_a_text_in_a_given_encoding_is_translated_into_it(format_name, text, encoding):
+    raw = text.encode(encoding)
+    without_bom = raw.removeprefix(codecs.BOM_UTF16_LE).removeprefix(codecs.BOM_UTF8)
+    for source in (raw, without_bom):
+        found = translated(source, format_name, str.upper, encoding=encoding)
+        assert "THE CAFÉ" in found.raw.decode(encoding).replace("\\u00c9", "É")
+        assert not found.notes
+        assert found.raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF8)) == (source != without_bom)
+
+
+def test_a_byte_order_mark_counts_more_than_the_option():
+    assert translated("\ufeffThe café.".encode("utf-16-be"), "text", str.upper, encoding="cp1252").raw.decode(
+        "utf-16-be"
+    ) == "\ufeffTHE CAFÉ."  # fmt: skip
+
+
+@pytest.mark.parametrize(("format_name", "text"), [("text", "One cat.\nTwo.\n"), ("json", '["One cat.", "Two."]')])
+def test_a_translation_that_the_encoding_cannot_write_is_left_out_with_a_remedy(format_name, text):
+    found = translated(text.encode(), format_name, lambda line: line.replace("cat", "кот"), encoding="cp1252")
+    assert found.raw == text.encode()
+    assert [(note.kind, note.src) for note in found.notes] == [("left", "One cat.")]
+    assert all(fact in found.notes[0].reason for fact in ("'к'", "UTF-8"))
+
+
+def test_an_encoding_is_for_texts_and_must_be_one():
+    for format_name, encoding in (("docx", "cp1252"), ("text", "klingon"), ("text", "rot13")):
+        with pytest.raises(UsageError, match=f"--encoding.*{'docx' if format_name == 'docx' else encoding}"):
+            translated(b"PK", format_name, encoding=encoding)
 
 
 def test_a_document_that_is_too_large_is_refused_before_it_is_read(shared, tmp_path):

@@ -1,9 +1,12 @@
+from pathlib import Path
+
 import pytest
 
 from mtkit.errors import DataError, UsageError
+from mtkit.languages import language_in_name
 from mtkit.pair_files.compression import pack
 from mtkit.pair_files.corpus_files import read_one_file, read_two_files
-from mtkit.pair_files.encodings import check_encodings, likely_encoding
+from mtkit.pair_files.encodings import check_encodings, encoding_of_zeros, likely_encoding
 from mtkit.pair_files.lines import read_lines
 from mtkit.pair_files.pairs import Tally
 
@@ -24,11 +27,21 @@ from mtkit.pair_files.pairs import Tally
     ],
 )
 def test_the_encoding_is_guessed_from_bytes_and_the_language_in_the_name(text, file, encoding):
-    assert likely_encoding(text.encode(encoding), file) == encoding
+    assert likely_encoding(text.encode(encoding), language_in_name(Path(file))) == encoding
 
 
 def test_a_byte_that_no_guess_has_is_latin1():
-    assert likely_encoding(b"caf\x81", "a") == "iso8859-1"
+    assert likely_encoding(b"caf\x81", None) == "iso8859-1"
+
+
+@pytest.mark.parametrize("encoding", ["UTF-16LE", "UTF-16BE", "UTF-32LE", "UTF-32BE"])
+@pytest.mark.parametrize(
+    "text", ["The café is closed.\n", "Привет, мир. Это «дом».\nИ всё, что в нём есть — наше.\n" * 20]
+)
+def test_zero_bytes_show_an_encoding_of_two_or_four_bytes(text, encoding):
+    has_zeros = text.isascii() or "é" in text or "32" in encoding
+    assert encoding_of_zeros(text.encode(encoding)) == (encoding if has_zeros else "")
+    assert encoding_of_zeros(b"a\0b" + text.encode()) == ""
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "utf-16-be", "utf-8-sig", "iso8859-15"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ def translate_document(
     report_path: Path | None,
     format_name: str | None,
     columns: str | None,
+    encoding: str | None,
     load: Callable[[], SharedTranslator],
     *,
     restart: bool,
@@ -41,7 +43,7 @@ def translate_document(
     from mtkit.documents import translate as translation
 
     target = _check_paths(source, output, report_path)
-    options = _options_of(source, target, format_name, columns)
+    options = replace(_options_of(source, target, format_name, columns), encoding=encoding)
     shared = load()
     result = translation.translate_file(source, target, shared, options, restart=restart)
     for line in report.summary(result, listed=report_path is None):

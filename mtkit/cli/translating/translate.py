@@ -34,10 +34,11 @@ from mtkit.cli.sharing import (
 from mtkit.cli.translating import document
 from mtkit.console import log
 from mtkit.errors import UsageError
-from mtkit.pair_files import lines as text_lines
+from mtkit.pair_files import encodings
 
 if TYPE_CHECKING:
     from mtkit.cli.translating.translate_file import Form
+    from mtkit.jobs import line_job
     from mtkit.translation.loading import SharedTranslator
 
 TextArgument = Annotated[
@@ -139,6 +140,15 @@ ReportOption = Annotated[
         help="List translations that someone should review, in this page (.html) or these lines of JSON (.jsonl).",
     ),
 ]
+EncodingOption = Annotated[
+    str | None,
+    typer.Option(
+        "--encoding",
+        metavar="NAME",
+        help="Encoding of --input, or of a --document that is text, such as cp1252. Default: UTF-8, or the one that a "
+        "document declares. A translated document has the encoding of its source; lines are written in UTF-8.",
+    ),
+]
 ExplainUnknownOption = Annotated[
     bool,
     typer.Option(
@@ -176,17 +186,22 @@ def translate(
     document_format: FormatOption = None,
     columns: ColumnsOption = None,
     report_path: ReportOption = None,
+    encoding: EncodingOption = None,
 ) -> None:
     """Translate sentences, the lines of a file, a stream, or a document.
 
     The decode section of the model's config controls the search; --set decode.KEY=VALUE changes a key for this call.
     """
     from mtkit.cli.translating.translate_file import Form
-    from mtkit.cli.translating.translate_stream import translate_stream
+    from mtkit.cli.translating.translate_stream import line_windows, translate_stream
     from mtkit.jobs import line_job
 
     if document_path is None:
         document.refuse_without({"--format": document_format, "--columns": columns, "--report": report_path})
+    if encoding is not None:
+        encodings.check_encodings([encoding])
+        if document_path is None and input_path is None:
+            raise UsageError("--encoding needs a file: give --input or --document, too")
     as_json = as_json or n_best is not None
     more_than_live = as_json or alignments or output_path or prefix or on_suspect
     where = Where(workers, executor, ray_address)
@@ -227,30 +242,32 @@ def translate(
             }
         )
         document.translate_document(
-            document_path, output_path, report_path, document_format, columns, load_job, restart=restart
+            document_path, output_path, report_path, document_format, columns, encoding, load_job, restart=restart
         )
         return
     form = Form(n_best, prefix, as_json, tokens, alignments, markup)
     if is_job:
         assert input_path is not None and output_path is not None
-        _translate_file(input_path, output_path, load_job(), form, restart=restart, explain_unknown=explain_unknown)
+        lines = line_job.Text.of_file(input_path, encoding)
+        _translate_file(lines, output_path, load_job(), form, restart=restart, explain_unknown=explain_unknown)
     else:
         is_file = not text and (input_path is not None or stdin_is_file())
         translator = load_translator(folders, overrides=settings, device=device, starts_soon=not is_file)
-        translate_stream(translator, text, input_path, None if live else form, output_path, explain_unknown)
+        windows = line_windows(translator, text, input_path, encoding)
+        translate_stream(translator, windows, None if live else form, output_path, explain_unknown)
 
 
 def _translate_file(
-    source: Path, output: Path, job: SharedTranslator, form: Form, *, restart: bool, explain_unknown: bool
+    text: line_job.Text, output: Path, job: SharedTranslator, form: Form, *, restart: bool, explain_unknown: bool
 ) -> None:
     from mtkit.cli.translating.translate_file import translate_file
     from mtkit.cli.translating.translate_stream import print_unknown, unknown_characters
 
     form.check(job.translator.decode)
-    translate_file(source, output, job, form, restart=restart)
+    translate_file(text, output, job, form, restart=restart)
     if explain_unknown:
         unknown = unknown_characters(job.translator)
-        for line in text_lines.read_lines(source):
+        for line in text.read():
             unknown.add(line)
         print_unknown(unknown)
 

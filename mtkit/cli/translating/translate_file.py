@@ -12,7 +12,6 @@ import mtkit
 from mtkit.cli.translating.rendering import Rendering
 from mtkit.errors import UsageError
 from mtkit.jobs import line_job
-from mtkit.pair_files.lines import read_lines
 from mtkit.translation import direction
 from mtkit.translation.translator import n_best_problem
 
@@ -77,12 +76,14 @@ class Lines:
         self.session.report()
 
 
-def translate_file(input_path: Path, output_path: Path, shared: SharedTranslator, form: Form, *, restart: bool) -> None:
+def translate_file(
+    text: line_job.Text, output_path: Path, shared: SharedTranslator, form: Form, *, restart: bool
+) -> None:
     """Translate a file, and report the observations on all lines, whichever process translated them."""
     translator = shared.translator
-    direction.warn_of_direction(read_lines(input_path), shared.members[0])
+    direction.warn_of_direction(text.read(), shared.members[0])
     done = line_job.run_line_job(
-        line_job.Text.of_file(input_path),
+        text,
         output_path,
         partial(_work, shared.make, form),
         {**shared.identity(), "output": asdict(form)},

@@ -21,20 +21,19 @@ if TYPE_CHECKING:
 
 def translate_stream(
     translator: mtkit.Translator,
-    text: list[str] | None,
-    input_path: Path | None,
+    windows: Iterable[Sequence[str]],
     form: Form | None,
     output: Path | None,
     explain_unknown: bool,
 ) -> None:
-    """Translate sentences, the lines of a file, or else standard input.
+    """Translate windows of lines.
 
     form: the format of the output; None prints each translation while it grows.
     """
     if form is not None:
         form.check(translator.decode)
     unknown = unknown_characters(translator) if explain_unknown else None
-    noted = _noted(_windows(translator, text, input_path), unknown)
+    noted = _noted(windows, unknown)
     if form is None:
         _show_live(translator, noted)
     else:
@@ -48,22 +47,28 @@ def translate_stream(
         print_unknown(unknown)
 
 
-def _windows(translator: mtkit.Translator, text: list[str] | None, input_path: Path | None) -> Iterator[list[str]]:
-    """Yield the lines to translate in windows; a window of standard input holds the lines that have arrived."""
+def line_windows(
+    translator: mtkit.Translator, text: list[str] | None, input_path: Path | None, encoding: str | None
+) -> Iterator[list[str]]:
+    """Yield sentences, the lines of a file, or else standard input in windows; the last as lines arrive.
+
+    encoding: of the file; default: UTF-8.
+    """
     if text:
         return text_lines.windows(text, translator.window)
     if input_path:
-        return _with_bar(input_path, translator.window)
+        return _with_bar(input_path, encoding, translator.window)
 
     if sys.stdin is not None and sys.stdin.isatty():
         log.info("reading lines from the terminal; press Ctrl-D to finish")
     return arriving_windows(translator.window)
 
 
-def _with_bar(path: Path, size: int) -> Iterator[list[str]]:
-    total = text_lines.count_lines(path) if path.is_file() else None  # a pipe can be read only once
+def _with_bar(path: Path, encoding: str | None, size: int) -> Iterator[list[str]]:
+    is_counted = path.is_file() and not encoding  # a pipe can be read only once
+    total = text_lines.count_lines(path) if is_counted else None
     with progress_bar(total, "translating", "line") as bar:
-        for window in text_lines.windows(text_lines.read_lines(path), size):
+        for window in text_lines.windows(text_lines.read_lines(path, encoding), size):
             yield window
             bar.update(len(window))
 

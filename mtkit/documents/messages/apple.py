@@ -26,7 +26,7 @@ def read(raw: bytes, options: Options) -> Document:
     if raw.startswith((b"bplist", b"<?xml")):
         kind = "binary" if raw.startswith(b"b") else "XML"
         raise DataError(f'line 1: is a property list in {kind}; convert it to lines such as "key" = "value";')
-    return strings_document(raw, scan)
+    return strings_document(raw, scan, options)
 
 
 @dataclass(frozen=True)

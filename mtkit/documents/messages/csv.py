@@ -35,7 +35,7 @@ def read(raw: bytes, options: Options) -> Document:
 
     The first row is not translated if it looks like the names of columns, or if the options name columns by it.
     """
-    plain = text_part(raw, lambda text: Reading(text, []), str, is_markup=False)
+    plain = text_part(raw, lambda text: Reading(text, []), str, options)
     table = _Table(plain.text, options)
     part = Part(plain.name, plain.text, table.rows_of, table.reading, table.structure, plain.encode)
     return Document([part], placeholders=STRINGS, remarks=[table.remark] if table.columns else [])

@@ -23,7 +23,7 @@ _LONGEST_PATH = 200  # characters
 
 def read(raw: bytes, options: Options) -> Document:
     """Read a JSON file, which may have comments."""
-    return strings_document(raw, scan)
+    return strings_document(raw, scan, options)
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ def read(raw: bytes, options: Options) -> Document:
     """Read a PO file in the encoding that its header names, or in UTF-8."""
     encoding = charset_of(raw)
     parse = partial(_Po, encoding=encoding or "utf-8")
-    part = parsed_part(raw, parse, _Po.reading, _Po.structure, declared=lambda _: encoding, is_markup=False)
+    part = parsed_part(raw, parse, _Po.reading, _Po.structure, options, declared=lambda _: encoding, is_markup=False)
     return Document([part], placeholders=STRINGS, remarks=list(_remarks(part.parsed.header, options)))
 
 

@@ -41,7 +41,7 @@ def read(raw: bytes, options: Options) -> Document:
     def scan_file(text: str) -> Scan:
         return scan(text, is_utf8=is_utf8)
 
-    return strings_document(raw, scan_file, lambda _beginning: None if is_utf8 else "iso-8859-1")
+    return strings_document(raw, scan_file, options, lambda _beginning: None if is_utf8 else "iso-8859-1")
 
 
 def scan(text: str, *, is_utf8: bool = True) -> Scan:

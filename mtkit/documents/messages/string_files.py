@@ -8,7 +8,7 @@ from mtkit.documents.document import Document
 from mtkit.documents.messages.readable import is_language
 from mtkit.documents.messages.values import DAMAGED, Apostrophes, Template, template_of
 from mtkit.documents.places import line_of
-from mtkit.documents.reading import text_part
+from mtkit.documents.reading import Options, text_part
 from mtkit.documents.skeleton import Edit, Filled, Reading, Segment
 from mtkit.errors import DataError
 from mtkit.text.inline import Inline
@@ -44,10 +44,16 @@ class Scan:
 
 
 def strings_document(
-    raw: bytes, scan: Callable[[str], Scan], declared: Callable[[str], str | None] | None = None
+    raw: bytes,
+    scan: Callable[[str], Scan],
+    options: Options,
+    declared: Callable[[str], str | None] | None = None,
 ) -> Document:
-    """Read a file of strings. scan: raises DataError if a text is not of the format. declared: as for `text_part`."""
-    part = text_part(raw, lambda text: Reading(text, ()), str, declared=declared)
+    """Read a file of strings.
+
+    scan: raises DataError if a text is not of the format. options, declared: as for `text_part`.
+    """
+    part = text_part(raw, lambda text: Reading(text, ()), str, options, declared=declared)
     found = scan(part.text)
     builder = _Builder(line_of(part.text), found.values)
     reading = builder.reading(part.text)

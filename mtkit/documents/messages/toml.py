@@ -34,7 +34,7 @@ _LONGEST_PATH = 200  # characters
 
 def read(raw: bytes, options: Options) -> Document:
     """Read a file of TOML."""
-    return strings_document(raw, scan)
+    return strings_document(raw, scan, options)
 
 
 def scan(text: str) -> Scan:

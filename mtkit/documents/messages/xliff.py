@@ -28,7 +28,7 @@ Group = Callable[[Mapping[int, Filled]], list[Edit]]
 
 def read(raw: bytes, options: Options) -> Document:
     """Read an XLIFF file in the encoding of its byte order mark, the one that it declares, or UTF-8."""
-    part = parsed_part(raw, _Xliff, _Xliff.reading, _Xliff.structure, declared=declared_encoding)
+    part = parsed_part(raw, _Xliff, _Xliff.reading, _Xliff.structure, options, declared=declared_encoding)
     return Document([part], placeholders=STRINGS, remarks=list(_remarks(part.parsed, options)))
 
 

@@ -34,7 +34,7 @@ _STRING = "tag:yaml.org,2002:str"
 
 def read(raw: bytes, options: Options) -> Document:
     """Read a file of YAML, which may have several documents."""
-    return strings_document(raw, scan)
+    return strings_document(raw, scan, options)
 
 
 def scan(text: str) -> Scan:

@@ -45,7 +45,7 @@ _RAW_ENDS = {name: re.compile(rf"</{name}\s*>", re.IGNORECASE) for name in ("scr
 
 def read(raw: bytes, options: Options) -> Document:
     """Read a page. A byte order mark gives its encoding, else its own declaration; the default is UTF-8."""
-    return Document([parsed_part(raw, Page.of, read_page, structure, declared=declared)], placeholders=PROSE)
+    return Document([parsed_part(raw, Page.of, read_page, structure, options, declared=declared)], placeholders=PROSE)
 
 
 @dataclass(frozen=True)

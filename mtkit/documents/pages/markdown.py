@@ -39,7 +39,7 @@ Place = Callable[[int], str]
 
 def read(raw: bytes, options: Options) -> Document:
     """Read a Markdown text."""
-    return Document([parsed_part(raw, _parse, _read_blocks, _structure, is_markup=False)], placeholders=PROSE)
+    return Document([parsed_part(raw, _parse, _read_blocks, _structure, options, is_markup=False)], placeholders=PROSE)
 
 
 def _parse(text: str) -> Blocks:

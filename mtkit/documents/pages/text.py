@@ -31,7 +31,7 @@ Line = re.Match[str]
 
 def read(raw: bytes, options: Options) -> Document:
     """Read a plain text."""
-    return Document([text_part(raw, _read, _n_blank_lines)], placeholders=PROSE)
+    return Document([text_part(raw, _read, _n_blank_lines, options)], placeholders=PROSE)
 
 
 def _read(text: str) -> Reading:

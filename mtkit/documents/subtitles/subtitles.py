@@ -31,7 +31,7 @@ Interval = tuple[int, int]
 
 def read(raw: bytes, options: Options) -> Document:
     """Read subtitles: WebVTT if they begin with that word, else SubRip."""
-    return Document([parsed_part(raw, cues_of, _read, _structure, is_markup=False)], placeholders=PROSE)
+    return Document([parsed_part(raw, cues_of, _read, _structure, options, is_markup=False)], placeholders=PROSE)
 
 
 def _structure(found: Cues) -> object:

@@ -70,6 +70,14 @@ def test_files_plain_and_compressed(run, expected, suffix):
     assert run("--input", f"in{suffix}").stdout.encode() == as_bytes(expected)
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "cp1252"])
+def test_lines_in_another_encoding_are_read_and_written_in_utf8(run, expected, encoding):
+    Path("in.txt").write_bytes(as_bytes(LINES).decode().encode(encoding))
+    assert run("--input", "in.txt", "--encoding", encoding).stdout.encode() == as_bytes(expected)
+    assert run("--input", "in.txt", "--encoding", encoding, "--output", "out.txt").exit_code == 0
+    assert Path("out.txt").read_bytes() == as_bytes(expected)
+
+
 def test_n_best_gives_sorted_scored_json_lines(run, expected):
     records = [json.loads(line) for line in run("--n-best", "3", *LINES).stdout.splitlines()]
     assert [record["line"] for record in records] == [1, 2, 3, 4, 5]
@@ -155,7 +163,10 @@ def test_odd_characters_are_translated_line_by_line(run):
     ("args", "exit_code", "message"),
     [
         (["--input", "none.txt"], 1, r"none\.txt: no such file"),
-        (["--input", "latin1.txt"], 1, r"latin1\.txt: line 2, byte 4: 0xe9 is not UTF-8"),
+        (["--input", "latin1.txt"], 1, r"latin1\.txt: line 2, byte 4: 0xe9 is not UTF-8.*--encoding cp1252"),
+        (["--input", "latin1.txt", "--encoding", "klingon"], 2, "--encoding klingon: "),
+        (["--input", "latin1.txt", "--encoding", "utf-16"], 1, r"latin1\.txt: .*--encoding"),
+        (["--encoding", "cp1252", "a"], 2, "--encoding needs .*--input or --document"),
         (["--model", "nowhere", "a"], 1, "nowhere: no such folder"),
         (
             ["--n-best", "9", "a"],

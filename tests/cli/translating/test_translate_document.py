@@ -59,6 +59,7 @@ def test_a_report_lists_what_to_look_at(run):
         (["--document", "a.txt", "-o", "b.txt", "a sentence"], 2, ".*leave out TEXT"),
         (["--document", "a.txt", "-o", "b.txt", "--n-best", "2"], 2, ".*leave out --n-best"),
         (["--document", "latin1.html", "-o", "b.html"], 1, r"latin1\.html: line 2: byte 0xe9 is not utf-8"),
+        (["--document", "latin1.html", "-o", "b.html", "--encoding", "ascii"], 1, r"latin1\.html: .*--encoding"),
         (["--format", "html", "a"], 2, "--format: needs a document"),
         (
             ["--document", "a.txt", "-o", "b.docx"],
