@@ -122,7 +122,7 @@ class Documents:
         format = format or format_named(Path(PureWindowsPath(name).name))
         if format not in FORMATS:
             endings = ", ".join(ending for endings in FORMATS.values() for ending in endings)
-            raise BadRequest(f"unknown file extension; known ones are {endings}")
+            raise BadRequest(f"Invalid file: unknown file extension; known ones are {endings}")
         models = self._service.models
         tgt = models.code(tgt)
         if src is not None:

@@ -1,6 +1,7 @@
 """What DeepL's clients send, and what they get, around a service that translates into upper case."""
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -74,6 +75,17 @@ def test_a_text_in_the_target_language_stays_as_it_is():
     assert one == {"detected_source_language": "EN", "text": "a"}
 
 
+def test_an_empty_source_language_is_detected():
+    found = translate(text=["dort"], source_lang="").json()
+    assert found["translations"] == [{"detected_source_language": "DE", "text": "DORT"}]
+
+
+@pytest.mark.parametrize("parameter", ["source_lang", "target_lang"])
+def test_a_language_that_is_not_served_is_named_with_its_parameter(parameter):
+    status, message = error_of(translate(text=["a"], **{parameter: "XX"}))
+    assert status == 400 and re.search(f"{parameter}.*XX is not supported", message)
+
+
 def test_an_unclear_text_does_not_refuse_the_others():
     found = ask("POST", "/v2/translate", json={"text": ["dort", "xyz", "5"], **TO_FR}).json()["translations"]
     assert found == [
@@ -101,6 +113,7 @@ def test_a_text_in_a_language_that_is_not_translated_stays_unchanged():
         {"split_sentences": "1"},
         {"preserve_formatting": True},
         {"outline_detection": False},
+        {"outline_detection": "0"},
         {"tag_handling_version": "v2"},
         {"a_field_of_a_later_client": 1},
     ],
@@ -524,7 +537,7 @@ def test_pairs_of_glossaries_are_those_of_single_models(keeping):
 
 def test_all_methods_of_a_path_are_named():
     answer = ask("OPTIONS", "/v3/glossaries/x")
-    assert (answer.status_code, answer.headers["allow"]) == (405, "DELETE, GET, PATCH")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "DELETE, GET, HEAD, PATCH")
 
 
 def test_values_that_are_missing_in_a_query_are_named(keeping):

@@ -69,6 +69,7 @@ def test_alternatives_come_only_if_they_are_asked_for():
     several = translate(q=["one", "two"], alternatives=1).json()
     assert several["alternatives"] == [["ONE 1"], ["TWO 1"]]
     assert "alternatives" not in translate(q="one", alternatives=0).json()
+    assert translate(q="one", alternatives="1").json()["alternatives"] == ["ONE 1"]
     assert translate(q="<b>one</b>", format="html", alternatives=1).json()["alternatives"] == []
 
 
@@ -143,7 +144,7 @@ def test_terms_are_reported(terms):
         ({"q": ["abcde"] * 11}, r"request \(55\) .* \(50\) of all texts"),
         ({"q": "a", "alternatives": 9}, "alternatives parameter must be <= 4"),
         ({"q": "a", "alternatives": -1}, "alternatives parameter: .* greater than"),
-        ({"q": "a", "alternatives": "2"}, "alternatives parameter: .* valid integer"),
+        ({"q": "a", "alternatives": "two"}, "alternatives parameter: .* valid integer"),
         ({"q": "a", "format": "pdf"}, "format parameter: .* 'text' or 'html'"),
         ({"q": 7}, "q parameter: .* valid string"),
         ({"q": "a", "terms": "on"}, "Invalid request: terms parameter: "),

@@ -17,7 +17,7 @@ from mtkit.languages import primary_code
 from mtkit.serving.backend import Backend
 from mtkit.serving.caller import Caller
 from mtkit.serving.detection import Source
-from mtkit.serving.dialects.deepl_glossaries import caller_of, terms_of
+from mtkit.serving.dialects.deepl_glossaries import caller_of, code_of, terms_of
 from mtkit.serving.dialects.deepl_messages import (
     DocumentHandle,
     DocumentKey,
@@ -146,7 +146,7 @@ class _Dialect:
         read = _reader(values)
         if values.split_sentences == "nonewlines" and values.tag_handling is None:
             texts = [_NEWLINES.sub(" ", text) for text in texts]
-        tgt = self._backend.service.models.code(values.target_lang)
+        tgt = code_of(self._backend, "target_lang", values.target_lang)
         terms = await self._terms(values, tgt, caller)
         sources = [self._source(text, values.source_lang, tgt) for text in texts]
         calls = [
@@ -196,7 +196,7 @@ class _Dialect:
         """Return the given language of a text, or choose it. Raises BadRequest if it is not served."""
         if language is None:
             return self._backend.source_of(text, tgt)
-        code = self._backend.service.models.code(language)
+        code = code_of(self._backend, "source_lang", language)
         return Source(code, code, 1.0)
 
     async def _terms(self, values: TranslateRequest | DocumentRequest, tgt: str, caller: Caller) -> list[TermLine]:
@@ -208,7 +208,7 @@ class _Dialect:
             return []
         if values.source_lang is None:
             raise BadRequest("a glossary needs source_lang")
-        src = self._backend.service.models.code(values.source_lang)
+        src = code_of(self._backend, "source_lang", values.source_lang)
         return await terms_of(self._backend, ids, (src, tgt), caller)
 
     async def upload(self, request: Request) -> DocumentHandle:
@@ -224,9 +224,10 @@ class _Dialect:
         name = file.name or values.filename or ""
         if values.output_format and not name.lower().endswith(f".{values.output_format.lower()}"):
             raise BadRequest("a document keeps its format, so output_format must be its file extension")
-        tgt = self._backend.service.models.code(values.target_lang)
+        tgt = code_of(self._backend, "target_lang", values.target_lang)
+        src = values.source_lang and code_of(self._backend, "source_lang", values.source_lang)
         terms = await self._terms(values, tgt, caller)
-        job = await self._backend.documents.submit(file.raw, name, values.source_lang, tgt, caller=caller, terms=terms)
+        job = await self._backend.documents.submit(file.raw, name, src, tgt, caller=caller, terms=terms)
         return DocumentHandle(document_id=job.id, document_key=self._key(job.id))
 
     def _key(self, id: str) -> str:

@@ -42,6 +42,14 @@ def caller_of(backend: Backend, request: Request, key: str | None = None) -> Cal
     return backend.gate.admit(key, address_of(request))
 
 
+def code_of(backend: Backend, parameter: str, language: str) -> str:
+    """Return the code of a served language. Raises BadRequest that names the request's parameter for another."""
+    try:
+        return backend.service.models.code(language)
+    except BadRequest as error:
+        raise BadRequest(f"{parameter}: {error}") from None
+
+
 async def terms_of(backend: Backend, ids: Sequence[str], pair: Pair, caller: Caller) -> list[TermLine]:
     """Return the glossaries' terms for a pair of languages; the first term of each source wins. Raises Refusal."""
     terms: dict[str, str] = {}
@@ -207,7 +215,9 @@ def _bare(pair: Pair) -> Pair:
 
 def _dictionary(backend: Backend, values: DictionaryRequest) -> tuple[Pair, list[TermLine]]:
     """Return the pair of languages and the entries of a dictionary. Raises BadRequest."""
-    if len(backend.service.models.path(values.source_lang, values.target_lang)) != 1:
+    src = code_of(backend, "source_lang", values.source_lang)
+    tgt = code_of(backend, "target_lang", values.target_lang)
+    if len(backend.service.models.path(src, tgt)) != 1:
         raise BadRequest(f"no single model translates {values.source_lang} into {values.target_lang}")
     pair = _bare((values.source_lang, values.target_lang))
     return pair, read_entries(values.entries, values.entries_format, pair)

@@ -25,13 +25,16 @@ _Names = Annotated[
     list[str], BeforeValidator(_split), Field(max_length=100, description="a list, or names with commas between them")
 ]
 _Language = Annotated[str, Field(min_length=1, max_length=100)]
+_NONE = BeforeValidator(lambda value: value or None)  # some clients send "" for a language to be detected
 
 
 class _Common(BaseModel):
     """The options of each translation."""
 
     target_lang: _Language = Field(description="language to translate into; variants such as EN-US count as EN")
-    source_lang: _Language | None = Field(None, description="language of the text; by default the service detects it")
+    source_lang: Annotated[_Language | None, _NONE] = Field(
+        None, description="language of the text; by default the service detects it"
+    )
     formality: Literal["default", "more", "less", "prefer_more", "prefer_less"] = Field(
         "default",
         description="the models here have one register: prefer_more and prefer_less are accepted, "

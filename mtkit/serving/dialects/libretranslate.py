@@ -230,7 +230,6 @@ def router(backend: Backend) -> APIRouter:
         await dialect.suggest(request)
         return JSONResponse({"success": True})
 
-    @routes.head("/health", include_in_schema=False)
     @routes.get("/health", responses={200: {"model": Health}, **refusals(503)})
     async def health() -> Response:
         """Report the health of the service: it responds with 503 while no worker can translate."""

@@ -17,7 +17,7 @@ from mtkit.serving.dialects.errors import error_answer, invalid_answer, refusal_
 from mtkit.serving.dialects.leaving import ClientLeft
 from mtkit.serving.http import page
 from mtkit.serving.http.metrics import CONTENT_TYPE, Metrics
-from mtkit.serving.http.middleware import Door
+from mtkit.serving.http.middleware import Door, as_routed
 from mtkit.serving.http.overload import RefuseWhenFull
 from mtkit.serving.refusals import Refusal
 from mtkit.version import __version__
@@ -118,5 +118,5 @@ def _explain_errors(app: FastAPI) -> None:
 def _allowed(request: Request) -> str:
     """Return the methods that a path allows, because Starlette names only those of its first route."""
     routes = request.app.routes
-    scopes = {method: {**request.scope, "method": method} for method in _METHODS}
+    scopes = {method: as_routed({**request.scope, "method": method}) for method in _METHODS}
     return ", ".join(m for m, scope in scopes.items() if any(route.matches(scope)[0] is Match.FULL for route in routes))

@@ -1,6 +1,7 @@
 """The checks before all routes: host, origin, size and speed of a request; and the headers of every response."""
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -16,6 +17,7 @@ from mtkit.console import log_fault
 from mtkit.serving.dialects.errors import refusal_answer
 from mtkit.serving.refusals import Fault, Forbidden, Refusal, TooLarge, TooSlow, WrongHost
 
+_SLASHES = re.compile("/{2,}")
 _SAFE_METHODS = "GET", "HEAD", "OPTIONS"
 _SLOWEST = 10_000  # bytes a second that a body must come with, once the deadline of a request has passed
 _DISCARD_S = 10.0  # how long we read on what we have refused, so that the client reads why
@@ -40,8 +42,9 @@ class Door:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        routed = as_routed(scope)
         headers = Headers(scope=scope)
-        is_file = scope["path"].startswith(self._file_paths)
+        is_file = routed["path"].startswith(self._file_paths)
         body = _Body(
             receive, self._most_bytes_of_a_file if is_file else self._most_bytes, self._cfg.limits.deadline_s, headers
         )
@@ -57,15 +60,17 @@ class Door:
 
         try:
             if refusal := self._refusal(scope, headers) or body.refusal():
-                await refusal_answer(scope["path"], refusal)(scope, body.receive, send_with_headers)
+                await refusal_answer(routed["path"], refusal)(scope, body.receive, send_with_headers)
             else:
-                await self._app(scope, body.receive, send_with_headers)
+                await self._app(routed, body.receive, send_with_headers)
         except Exception as error:
             log_fault("a request failed", error, with_text=self._cfg.log_text)
             if is_started:
                 raise RuntimeError("the response was cut off by an error") from None  # the server closes the connection
             fault = Fault("the service failed; its log says why")
-            await refusal_answer(scope["path"], fault)(scope, body.receive, send_with_headers)
+            await refusal_answer(routed["path"], fault)(scope, body.receive, send_with_headers)
+        finally:
+            scope["route"] = routed.get("route")  # for the metrics
 
     def _refusal(self, scope: Scope, headers: Headers) -> Refusal | None:
         host, origin = headers.get("host", ""), headers.get("origin")
@@ -89,6 +94,16 @@ class Door:
         except ValueError:
             return False
         return netloc == host if scheme in ("http", "https") else origin != "null"
+
+
+def as_routed(scope: Scope) -> Scope:
+    """Return the scope of a request as routes know it.
+
+    HEAD is answered like GET; the server leaves the body out. Clients that join an address with a final slash and a
+    path send "//translate".
+    """
+    method = "GET" if scope["method"] == "HEAD" else scope["method"]
+    return {**scope, "method": method, "path": _SLASHES.sub("/", scope["path"])}
 
 
 class _Body:

@@ -54,6 +54,19 @@ def test_only_known_names_of_the_service_are_served(settings, host, status):
     assert status == 200 or "is not a host name of this service" in answer.json()["error"]
 
 
+@pytest.mark.parametrize("path", ["/", "/health", "/languages", "/api/models", "/metrics"])
+def test_head_is_answered_where_get_is(path):
+    got, headed = ask("GET", path), ask("HEAD", path)
+    assert headed.status_code == got.status_code == 200
+    assert headed.headers["content-type"] == got.headers["content-type"]
+
+
+@pytest.mark.parametrize("path", ["//translate", "//v2/translate"])
+def test_a_doubled_slash_is_one(path):
+    form = {**FORM, "text": "a", "target_lang": "fr"}
+    assert ask("POST", f"http://localhost:5000{path}", data=form).status_code == 200
+
+
 @pytest.mark.parametrize(
     ("cors", "headers", "status"),
     [
