@@ -143,7 +143,7 @@ PAGES = {  # HTML, Markdown and books
     ),
 }
 TEXTS = {  # plain text and subtitles
-    "22-latin1.txt": Case(has=("CAF", "IS CLOSED.", ORANGES), options={"encoding": "cp1252"}),
+    "22-latin1.txt": Case(has=("CAF", "IS CLOSED.", ORANGES), options=Options(encoding="cp1252")),
     "24-letter.txt": Case(
         has=("DEAR JULIE,", f"  * {ORANGES}", "1) WHERE IS", "> THE DOG RUNS.", "😆", "🌷🌷", f"Marie: {ORANGES}"),
         fails="labels and emoji are text for the model",
@@ -219,7 +219,7 @@ MESSAGES = {  # catalogues and tables
         ),
         fails="marks at the edges of values are text for the model",
     ),
-    "21-latin1.csv": Case(has=("id,text", "CAF", "IS CLOSED, JULIE.", ORANGES), options={"encoding": "cp1252"}),
+    "21-latin1.csv": Case(has=("id,text", "CAF", "IS CLOSED, JULIE.", ORANGES), options=Options(encoding="cp1252")),
 }
 CASES = PAGES | TEXTS | MESSAGES
 

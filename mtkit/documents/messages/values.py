@@ -23,6 +23,10 @@ _TOKEN = re.compile(r"\{[\w#-]{1,60}\}")
 _SIMPLE = re.compile(r"(?<![{$%#])\{\s{0,9}[\w.]{1,60}\s{0,9}[,}](?!\})")
 _BRACES = re.compile(r"\{[^{}\n]{0,200}\}")
 _LETTERS = re.compile(r"\w{1,40}")
+_LITERAL = r"'\{[\w.-]{0,60}\}'|'\{'[\w.-]{1,60}'\}'|'[{}#|]'"  # braces that people read, to ICU
+_LITERALS = re.compile(_LITERAL)
+_PAIR = re.compile(r"[^\W\d_]''[^\W\d_]")  # an apostrophe to people, as ICU and Java read it
+_WITH_SUFFIX = re.compile(r"#([A-Za-z]{1,3})(?!\w)")  # as in #st or #h
 
 
 class Apostrophes(Enum):
@@ -30,6 +34,7 @@ class Apostrophes(Enum):
 
     THEMSELVES = auto()
     ICU = auto()  # quotes what follows if that is a brace
+    PAIRED = auto()  # ICU, in a text that writes two for each one that people see
     DOUBLED = auto()  # java.text.MessageFormat: always quotes; two are one to people
     ONE_OF_TWO = auto()  # THEMSELVES or ICU
     ANY = auto()  # any of these
@@ -37,7 +42,7 @@ class Apostrophes(Enum):
     @property
     def are_parsed(self) -> bool:
         """Whether the string is parsed as a message with quotes."""
-        return self in (Apostrophes.ICU, Apostrophes.DOUBLED)
+        return self in (Apostrophes.ICU, Apostrophes.PAIRED, Apostrophes.DOUBLED)
 
     @property
     def quotes(self) -> re.Pattern[str]:
@@ -46,7 +51,7 @@ class Apostrophes(Enum):
 
     def write(self, text: str) -> str:
         """Escape apostrophes so that readers see each one."""
-        if self is Apostrophes.DOUBLED:
+        if self in (Apostrophes.DOUBLED, Apostrophes.PAIRED):
             return text.replace("'", "''")
         if self is Apostrophes.ANY:
             return text.replace("'", "’")
@@ -118,10 +123,14 @@ def template_of(text: str, apostrophes: Apostrophes = Apostrophes.THEMSELVES) ->
     apostrophes: their meaning in the file; in a string with branches, quotes have at least that of ICU.
     """
     has_branches = icu.has_branches(text)
-    if has_branches and apostrophes is not Apostrophes.DOUBLED:
-        apostrophes = Apostrophes.ICU
-    elif apostrophes is Apostrophes.THEMSELVES and "'{" not in text and _SIMPLE.search(text):
-        apostrophes = Apostrophes.ONE_OF_TWO
+    literals = list(_LITERALS.finditer(text)) if apostrophes is Apostrophes.THEMSELVES else []
+    if apostrophes is not Apostrophes.DOUBLED and (has_branches or apostrophes is Apostrophes.THEMSELVES):
+        if _PAIR.search(text):
+            apostrophes = Apostrophes.PAIRED
+        elif has_branches:
+            apostrophes = Apostrophes.ICU
+        elif literals or ("'{" not in text and _SIMPLE.search(text)):
+            apostrophes = Apostrophes.ONE_OF_TWO
     if apostrophes.are_parsed:
         message = icu.parse(text, apostrophes.quotes)
         if message is not None:
@@ -131,10 +140,15 @@ def template_of(text: str, apostrophes: Apostrophes = Apostrophes.THEMSELVES) ->
             return None
         apostrophes = Apostrophes.THEMSELVES
     builder = _Builder(text, apostrophes)
-    return Template(builder.texts, builder.pieces_of(0, len(text), (), is_outermost=True))
+    inserts = [_literal(literal) for literal in literals]
+    return Template(builder.texts, builder.pieces_of(0, len(text), inserts, is_outermost=True))
 
 
 Insert = tuple[int, int, str, Nodes]  # from, up to, its token and what this stands for
+
+
+def _literal(found: re.Match[str]) -> Insert:
+    return (*found.span(), "{quoted}", (found[0],))
 
 
 @dataclass
@@ -145,7 +159,7 @@ class _Builder:
 
     def nodes_of(self, message: icu.Message, *, is_outermost: bool) -> Nodes:
         """Add the texts of a message, inner ones first; return how the message is made of them."""
-        inserts: list[Insert] = [(at, at + 1, _NUMBER, ("#",)) for at in message.numbers]
+        inserts = [self._number(at) for at in message.numbers]
         inserts += [
             self._argument(each)
             for each in message.arguments
@@ -164,14 +178,19 @@ class _Builder:
         token = f"{{{name}}}" if _LETTERS.fullmatch(name) else "{argument}"
         return argument.start, argument.end, token, (*nodes, self.text[at : argument.end])
 
+    def _number(self, at: int) -> Insert:
+        found = _WITH_SUFFIX.match(self.text, at)
+        return (*found.span(), f"{{number-{found[1]}}}", (found[0],)) if found else (at, at + 1, _NUMBER, ("#",))
+
     def _quoted(self, message: icu.Message) -> list[Insert]:
         """Return what is quoted in a message, its arguments aside."""
         found: list[Insert] = []
         at = message.start
+        quotes = re.compile(rf"{_LITERAL}|{self.apostrophes.quotes.pattern}")
         for until, next_at in [(each.start, each.end) for each in message.arguments] + [(message.end, message.end)]:
-            for match in self.apostrophes.quotes.finditer(self.text, at, until):
+            for match in quotes.finditer(self.text, at, until):
                 if any(mark in match[0] for mark in "{}#|"):
-                    found.append((*match.span(), "{quoted}", (match[0],)))
+                    found.append(_literal(match))
             at = next_at
         return found
 
@@ -221,7 +240,7 @@ class _Builder:
         """Return characters without quotes."""
         if self.apostrophes is Apostrophes.DOUBLED:
             return raw.replace("''", "\0").replace("'", "").replace("\0", "'")
-        return raw.replace("''", "'") if self.apostrophes is Apostrophes.ICU else raw
+        return raw.replace("''", "'") if self.apostrophes in (Apostrophes.ICU, Apostrophes.PAIRED) else raw
 
 
 def _outside(places: Sequence[int], intervals: Sequence[tuple[int, int]]) -> list[int]:

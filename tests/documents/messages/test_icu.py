@@ -113,7 +113,42 @@ def test_no_apostrophe_of_a_translation_quotes_a_brace(text):
 
 def test_quoted_braces_stay_quoted():
     text = "{n, plural, other {Write '{'name'}' or it''s {n}}}"
-    assert translated(text) == "{n, plural, other {WRITE '{'NAME'}' OR IT'S {n}}}"
+    assert translated(text) == "{n, plural, other {WRITE '{'name'}' OR IT''S {n}}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("I don''t see my keys in '{braces}'.", ["I don't see my keys in {quoted}."]),
+        ("Type '{'name'}' on the door.", ["Type {quoted} on the door."]),
+        ("It''s {count} or '{'dogs'}'.", ["It's {count} or {quoted}."]),
+        ("File '{name}' isn't in '{dir}'", ["File {quoted} isn't in {quoted-1}"]),  # not of ICU: also right there
+        ("{{count}} of Paul''s", ["{{count}} of Paul''s"]),  # i18next, where an apostrophe is itself
+        ("Use '#' here", ["Use {quoted} here"]),
+    ],
+)
+def test_what_icu_quotes_is_one_placeholder_and_two_apostrophes_stay_two(text, seen):
+    found = template(text)
+    assert [each.message.inline.text for each in found.texts] == seen
+    kept = re.findall(r"'\{'\w+'\}'|'?\{\w+\}'?", text)
+    again = translated(text)
+    assert again.lower() == text.lower()
+    assert all(part in again for part in kept)
+
+
+def test_an_apostrophe_of_a_translation_is_doubled_where_the_source_doubles_its_own():
+    assert (
+        translated("I don''t see {name}", lambda of: of.replace("I don't see", "Je n'ai pas")) == "Je n''ai pas {name}"
+    )
+    found = translated("Open '{name}'", lambda of: of.replace("Open ", "l'"))
+    assert found == "l’'{name}'"  # ICU would take two in a row for one that quotes nothing
+
+
+def test_a_suffix_stays_glued_to_the_number():
+    text = "{n, selectordinal, one {#st floor} two {the #nd floor} other {#th floor, # stairs, #meters}}"
+    assert translated(text) == (
+        "{n, selectordinal, one {#st FLOOR} two {THE #nd FLOOR} other {#th FLOOR, # STAIRS, #METERS}}"
+    )
 
 
 def test_the_choices_of_java_are_texts():
@@ -126,7 +161,7 @@ def test_the_choices_of_java_are_texts():
     [
         ("It''s {0}", Apostrophes.DOUBLED, "IT''S {0}"),
         ("Cannot find ''{0}''", Apostrophes.DOUBLED, "CANNOT FIND ''{0}''"),
-        ("Use '{'x'}' for {0}", Apostrophes.DOUBLED, "USE '{'X'}' FOR {0}"),
+        ("Use '{'x'}' for {0}", Apostrophes.DOUBLED, "USE '{'x'}' FOR {0}"),
         ("It's {0}", Apostrophes.ANY, "IT’S {0}"),
         ("Cannot find '{name}'", Apostrophes.THEMSELVES, "CANNOT FIND '{name}'"),
     ],
