@@ -3,6 +3,7 @@
 import logging
 import sys
 import traceback
+from datetime import datetime
 from typing import Any, TextIO
 
 from tqdm import tqdm
@@ -19,9 +20,14 @@ def counted(n: int, noun: str) -> str:
 class _AroundProgressBars(logging.Handler):
     """A log handler that writes each record as a plain line to stderr, above any progress bar."""
 
+    def __init__(self, with_times: bool) -> None:
+        super().__init__()
+        self._with_times = with_times
+
     def emit(self, record: logging.LogRecord) -> None:
+        time = f"{datetime.fromtimestamp(record.created).astimezone():%Y-%m-%dT%H:%M:%S%z} " if self._with_times else ""
         prefix = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
-        tqdm.write(prefix + record.getMessage(), file=sys.stderr)
+        tqdm.write(time + prefix + record.getMessage(), file=sys.stderr)
 
 
 def log_fault(what: str, error: Exception, *, with_text: bool = False) -> None:
@@ -30,11 +36,14 @@ def log_fault(what: str, error: Exception, *, with_text: bool = False) -> None:
     log.error(f"{what}: {name}\n{''.join(traceback.format_tb(error.__traceback__))}")
 
 
-def set_up_logging(quiet: bool) -> None:
-    """Show mtkit's log lines on stderr; with quiet, only warnings and no progress bars."""
+def set_up_logging(quiet: bool, *, with_times: bool = False) -> None:
+    """Show mtkit's log lines on stderr; with quiet, only warnings and no progress bars.
+
+    with_times: begin each line with its time, for programs that run for days.
+    """
     log.setLevel(logging.WARNING if quiet else logging.INFO)
     log.propagate = False
-    log.handlers = [_AroundProgressBars()]
+    log.handlers = [_AroundProgressBars(with_times)]
 
 
 _CURSOR_UP = "\x1b[A"

@@ -2,6 +2,7 @@
 
 import io
 import sys
+from datetime import datetime
 
 import pytest
 
@@ -80,3 +81,13 @@ def test_changes_to_a_bar_are_drawn_at_once_on_a_terminal_only(monkeypatch):
 )
 def test_a_count_has_its_noun_in_the_right_number(n, noun, text):
     assert counted(n, noun) == text
+
+
+def test_lines_of_programs_that_run_for_days_begin_with_the_time(monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    set_up_logging(quiet=False, with_times=True)
+    log.warning("hot")
+    time, said = stream.getvalue().split(" ", 1)
+    assert said == "warning: hot\n"
+    assert datetime.strptime(time, "%Y-%m-%dT%H:%M:%S%z").tzinfo is not None

@@ -200,8 +200,7 @@ def running(backend: Backend) -> Iterator[str]:
         log_config=None,
         http=BoundedProtocol,
         ws="none",
-        proxy_headers=bool(backend.cfg.proxies),
-        forwarded_allow_ips=backend.cfg.proxies,
+        proxy_headers=False,
         timeout_graceful_shutdown=1,
     )
     server = uvicorn.Server(settings)

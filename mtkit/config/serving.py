@@ -8,6 +8,8 @@ from pydantic import Field, model_validator
 
 from mtkit.config.section import ConfigPath, Section
 
+PREFIX = r"(?:/[\w.~-]+)+"  # of a path
+
 
 class LimitsConfig(Section):
     """Limits of one request and of one caller. The service refuses a request above a limit at once, and names the
@@ -137,10 +139,19 @@ class ServeConfig(Section):
     )
     proxies: list[str] = Field(
         [],
-        description="addresses or networks of reverse proxies whose X-Forwarded-For and X-Forwarded-Proto headers "
-        "the service trusts",
+        description="addresses or networks of reverse proxies whose headers the service trusts: X-Forwarded-For, "
+        "X-Forwarded-Proto, X-Forwarded-Prefix and X-Request-ID",
+    )
+    prefix: str = Field(
+        "",
+        pattern=rf"^({PREFIX})?$",
+        description="path under which a reverse proxy publishes the service, such as /mt, if it does not remove it and "
+        "send it as X-Forwarded-Prefix",
     )
     page: bool = Field(True, description="serve a translation page for people at /")
+    access_log: bool = Field(
+        False, description="write a line to the log for each request: client, route, status, time and request id"
+    )
     log_text: bool = Field(False, description="write texts and translations to the log")
 
     @property

@@ -158,6 +158,16 @@ class Documents:
             )
         return job
 
+    @property
+    def n_waiting(self) -> int:
+        """The number of documents that wait for their turn."""
+        return sum(map(len, self._waiting.values()))
+
+    @property
+    def n_running(self) -> int:
+        """The number of documents that are being translated."""
+        return len(self._tasks)
+
     async def remove(self, job: DocumentJob) -> None:
         """Delete a job, after stopping it if it still runs."""
         task = self._tasks.get(job)

@@ -1,10 +1,16 @@
 """Write errors as JSON in the dialect of the requested path."""
 
 from starlette.responses import JSONResponse
+from starlette.types import Scope
 
 from mtkit.serving.refusals import Refusal
 
 _DEEPL = "/v2/", "/v3/"
+
+
+def route_path(scope: Scope) -> str:
+    """Return the path of a request without the prefix under which a proxy serves the application."""
+    return str(scope["path"]).removeprefix(scope.get("root_path", ""))
 
 
 def refusal_answer(path: str, refusal: Refusal) -> JSONResponse:

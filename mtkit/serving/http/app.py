@@ -13,9 +13,10 @@ from starlette.routing import Match
 
 from mtkit.serving.backend import Backend
 from mtkit.serving.dialects import deepl, deepl_glossaries, libretranslate, openapi, own
-from mtkit.serving.dialects.errors import error_answer, invalid_answer, refusal_answer
+from mtkit.serving.dialects.errors import error_answer, invalid_answer, refusal_answer, route_path
 from mtkit.serving.dialects.leaving import ClientLeft
 from mtkit.serving.http import page
+from mtkit.serving.http.arrival import Arrival
 from mtkit.serving.http.metrics import CONTENT_TYPE, Metrics
 from mtkit.serving.http.middleware import Door, as_routed
 from mtkit.serving.http.overload import RefuseWhenFull
@@ -57,7 +58,7 @@ def create_app(backend: Backend) -> FastAPI:
     app.include_router(own.router(backend))
     if backend.cfg.page:
         app.include_router(page.router())
-    metrics = Metrics(backend.service)
+    metrics = Metrics(backend)
     _serve_metrics(app, backend, metrics)
     openapi.describe(app, backend)
     _explain_errors(app)
@@ -68,7 +69,7 @@ def create_app(backend: Backend) -> FastAPI:
         app.add_middleware(
             CORSMiddleware, allow_origins=cfg.cors, allow_methods=["*"], allow_headers=["*"], max_age=_PREFLIGHT_S
         )
-    app.add_middleware(metrics.around)
+    app.add_middleware(Arrival, cfg=cfg, metrics=metrics)
     return app
 
 
@@ -94,20 +95,20 @@ def _explain_errors(app: FastAPI) -> None:
 
     @app.exception_handler(Refusal)
     async def refused(request: Request, refusal: Refusal) -> JSONResponse:
-        return refusal_answer(request.url.path, refusal)
+        return refusal_answer(route_path(request.scope), refusal)
 
     @app.exception_handler(HTTPException)
     async def failed(request: Request, error: HTTPException) -> JSONResponse:
         if isinstance(error.__cause__, Refusal):  # by what FastAPI calls while it reads a body
-            return refusal_answer(request.url.path, error.__cause__)
+            return refusal_answer(route_path(request.scope), error.__cause__)
         headers = {"Allow": _allowed(request)} if error.status_code == 405 else dict(error.headers or {})
-        return error_answer(request.url.path, error.status_code, str(error.detail), headers)
+        return error_answer(route_path(request.scope), error.status_code, str(error.detail), headers)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         [first, *_] = error.errors()
         place = ".".join(str(part) for part in first["loc"][1:])
-        return invalid_answer(request.url.path, f"Invalid request: {place or 'body'}: {first['msg']}")
+        return invalid_answer(route_path(request.scope), f"Invalid request: {place or 'body'}: {first['msg']}")
 
     @app.exception_handler(ClientLeft)
     @app.exception_handler(ClientDisconnect)

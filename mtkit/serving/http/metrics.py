@@ -1,13 +1,13 @@
 """Metrics of the service for Prometheus, by route, method and status; never by caller."""
 
-import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Scope
 
-from mtkit.serving.service import Service
+from mtkit.serving.backend import Backend
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -18,9 +18,9 @@ _SECONDS = 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0
 class Metrics:
     """The metrics of one service. LibreTranslate's dashboards read the names that begin with libretranslate_."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, backend: Backend) -> None:
         self._registry = CollectorRegistry()
-        self._registry.register(_OfService(service))
+        self._registry.register(_OfService(backend))
         self._durations = Histogram(
             "libretranslate_http_request_duration_seconds",
             "Seconds from a request to the end of its answer",
@@ -36,39 +36,23 @@ class Metrics:
         """Return all metrics in the format that Prometheus reads."""
         return generate_latest(self._registry)
 
-    def around(self, app: ASGIApp) -> ASGIApp:
-        """Wrap an application and count its requests."""
+    def in_flight(self) -> AbstractContextManager[None]:
+        """Count a request as being answered during a block."""
+        return self._in_flight.track_inprogress()
 
-        async def counting(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["type"] != "http":
-                await app(scope, receive, send)
-                return
-            status = 500
-
-            async def send_and_note(message: Message) -> None:
-                nonlocal status
-                if message["type"] == "http.response.start":
-                    status = message["status"]
-                await send(message)
-
-            start = time.perf_counter()
-            self._in_flight.inc()
-            try:
-                await app(scope, receive, send_and_note)
-            finally:
-                self._in_flight.dec()
-                endpoint = getattr(scope.get("route"), "path", _OTHER)  # the router notes the route, with its template
-                method = scope["method"] if scope["method"] in _METHODS else _OTHER
-                self._durations.labels(endpoint, method, status).observe(time.perf_counter() - start)
-
-        return counting
+    def note(self, scope: Scope, status: int, seconds: float) -> str:
+        """Count a request that has been answered; return its method and route, without anything that a client wrote."""
+        endpoint = getattr(scope.get("route"), "path", _OTHER)  # the router notes the route, with its template
+        method = scope["method"] if scope["method"] in _METHODS else _OTHER
+        self._durations.labels(endpoint, method, status).observe(seconds)
+        return f"{method} {endpoint}"
 
 
 class _OfService:
     """Reads the service's counters when Prometheus requests them."""
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(self, backend: Backend) -> None:
+        self._service, self._documents = backend.service, backend.documents
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics."""
@@ -78,6 +62,8 @@ class _OfService:
             ("mtkit_queue_sentences", "Sentences that wait", batcher.queue.n_waiting),
             ("mtkit_workers", "Worker processes", len(pool.workers)),
             ("mtkit_workers_busy", "Worker processes that translate", len(pool.workers) - idle),
+            ("mtkit_documents_waiting", "Documents that wait for their turn", self._documents.n_waiting),
+            ("mtkit_documents_running", "Documents that are being translated", self._documents.n_running),
             ("mtkit_models", "Models that are served", len(self._service.models.models)),
         ):
             yield GaugeMetricFamily(name, help_text, value)

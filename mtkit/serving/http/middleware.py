@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mtkit.config.serving import ServeConfig
 from mtkit.console import log_fault
-from mtkit.serving.dialects.errors import refusal_answer
+from mtkit.serving.dialects.errors import refusal_answer, route_path
 from mtkit.serving.refusals import Fault, Forbidden, Refusal, TooLarge, TooSlow, WrongHost
 
 _SLASHES = re.compile("/{2,}")
@@ -44,7 +44,8 @@ class Door:
             return
         routed = as_routed(scope)
         headers = Headers(scope=scope)
-        is_file = routed["path"].startswith(self._file_paths)
+        path = route_path(routed)
+        is_file = path.startswith(self._file_paths)
         body = _Body(
             receive, self._most_bytes_of_a_file if is_file else self._most_bytes, self._cfg.limits.deadline_s, headers
         )
@@ -60,15 +61,15 @@ class Door:
 
         try:
             if refusal := self._refusal(scope, headers) or body.refusal():
-                await refusal_answer(routed["path"], refusal)(scope, body.receive, send_with_headers)
+                await refusal_answer(path, refusal)(scope, body.receive, send_with_headers)
             else:
                 await self._app(routed, body.receive, send_with_headers)
         except Exception as error:
-            log_fault("a request failed", error, with_text=self._cfg.log_text)
+            log_fault(f"request {scope.get('request_id')} failed", error, with_text=self._cfg.log_text)
             if is_started:
                 raise RuntimeError("the response was cut off by an error") from None  # the server closes the connection
             fault = Fault("the service failed; its log says why")
-            await refusal_answer(routed["path"], fault)(scope, body.receive, send_with_headers)
+            await refusal_answer(path, fault)(scope, body.receive, send_with_headers)
         finally:
             scope["route"] = routed.get("route")  # for the metrics
 

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mtkit.serving.dialects.errors import refusal_answer
+from mtkit.serving.dialects.errors import refusal_answer, route_path
 from mtkit.serving.refusals import Busy
 from mtkit.serving.workers.batcher import Batcher
 from mtkit.serving.workers.queue import Admission, admission
@@ -26,13 +26,13 @@ class RefuseWhenFull:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond with 503, or pass the request to the application."""
-        if scope["type"] != "http" or scope["method"] != "POST" or scope["path"] not in self._paths:
+        if scope["type"] != "http" or scope["method"] != "POST" or (path := route_path(scope)) not in self._paths:
             await self._app(scope, receive, send)
             return
         try:
             self._batcher.check_room(len(self._on_the_way) + 1)
         except Busy as busy:
-            await refusal_answer(scope["path"], busy)(scope, receive, send)
+            await refusal_answer(path, busy)(scope, receive, send)
             return
         request = Admission(self._on_the_way)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import logging
 import math
 import signal
 import sys
@@ -10,7 +11,7 @@ from contextlib import suppress
 import uvicorn
 
 from mtkit.config.serving import ServeConfig
-from mtkit.console import log
+from mtkit.console import log, set_up_logging
 from mtkit.errors import MtkitError
 from mtkit.serving.backend import Backend
 from mtkit.serving.http.accepting import Acceptor
@@ -26,6 +27,7 @@ _KEEP_ALIVE_S = 75  # of an idle connection; longer than proxies keep theirs, so
 def serve(cfg: ServeConfig) -> None:
     """Run the server until a signal stops it. Raises MtkitError if the service cannot start."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # uvicorn raises it again at the end, which is not a failure
+    set_up_logging(quiet=not log.isEnabledFor(logging.INFO), with_times=True)
     backend = Backend.from_config(cfg)
     settings = uvicorn.Config(
         create_app(backend),
@@ -39,8 +41,7 @@ def serve(cfg: ServeConfig) -> None:
         server_header=False,
         http=BoundedProtocol,
         ws="none",
-        proxy_headers=bool(cfg.proxies),
-        forwarded_allow_ips=cfg.proxies,
+        proxy_headers=False,  # the application reads them
     )
     server = _Server(settings, backend)
     with asyncio.Runner(loop_factory=settings.get_loop_factory()) as runner:  # that of uvloop, if it is installed

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from mtkit.bundle import BundleFiles, load_model, read_bundle
 from mtkit.config.reading.overrides import decode_overrides
-from mtkit.console import log
+from mtkit.console import log, set_up_logging
 from mtkit.cores import let_threads_sleep
 from mtkit.documents.sentence_translator import SentenceTranslator
 from mtkit.documents.sentences import Sentence
@@ -192,7 +192,7 @@ def main() -> None:
     settings = json.loads(sys.argv[1])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the service ends its workers
     let_threads_sleep()
-    log.addHandler(logging.StreamHandler())
+    set_up_logging(quiet=True, with_times=True)
     log.setLevel(logging.ERROR)  # what it says of single lines would fill the log, and is in the answers
     worker = Worker(decode_overrides(settings["decode"]), settings["most_bytes"])
     frames.answer_messages(worker.answer)

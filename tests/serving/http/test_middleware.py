@@ -213,6 +213,7 @@ def test_requests_are_counted_by_route_method_and_status(tmp_path):
         '{endpoint="/translate",method="other",status="405"}': 1,
     }
     assert counts["libretranslate_http_requests_in_flight"] == 1  # this one
+    assert (counts["mtkit_documents_waiting"], counts["mtkit_documents_running"]) == (0, 0)
     assert {"mtkit_queue_sentences", "mtkit_batches_total", "mtkit_sentences_total", "mtkit_worker_deaths_total"} <= {
         *counts
     }
