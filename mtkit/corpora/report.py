@@ -8,7 +8,7 @@ because the language of a short line is judged with its neighbours.
 import heapq
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtkit.config.cleaning import CleanConfig
+from mtkit.config.tokenizer import TokenizersConfig
 from mtkit.console import progress_bar
 from mtkit.corpora.cleaning.clean import judge
 from mtkit.corpora.cleaning.near_duplicates import MOST_PAIRS, Indices, Sketches, find_repeats_among, sketch
@@ -29,6 +30,8 @@ from mtkit.pair_files.pairs import Pair
 from mtkit.text.near_texts import squeezed
 from mtkit.text.sentences import QUESTIONS, final_marks
 from mtkit.text.words import words_of
+from mtkit.tokens.changed_characters import ChangedCharacters
+from mtkit.tokens.normalization import normalizer
 
 ReadPairs = Callable[[], Iterator[Pair]]
 
@@ -94,15 +97,25 @@ def report_corpus(
     languages: tuple[str, str],
     held_out: Mapping[str, Sequence[Pair]] | None = None,
     cfg: CleanConfig | None = None,
+    tokenizer: TokenizersConfig | None = None,
 ) -> CorpusReport:
-    """Measure a corpus. read: yields its pairs, as often as it is called. held_out: dev and test, for their overlap."""
+    """Measure a corpus. read: yields its pairs, as often as it is called. held_out: dev and test, for their overlap.
+
+    tokenizer: settings whose normalisation is tried; by default, those of a new config.
+    """
     whole = _Whole(languages)
     with progress_bar(None, "reading", "pair", delay=2.0) as bar:
         for window in windows(read(), MOST_PAIRS):
             whole.add(window)
             bar.update(len(window))
     judged = _judge(whole.blocks.items, languages, cfg or CleanConfig(), is_all=whole.blocks.every == 1)
-    findings = [*_rule_findings(judged), *_repeat_findings(whole, read), *_overlap_findings(held_out or {}, read)]
+    normalized = _normalization_findings(judged, tokenizer or TokenizersConfig())
+    findings = [
+        *_rule_findings(judged),
+        *normalized,
+        *_repeat_findings(whole, read),
+        *_overlap_findings(held_out or {}, read),
+    ]
     return CorpusReport(
         languages,
         whole.n_pairs,
@@ -161,12 +174,12 @@ class _Judged:
     is_all: bool
     found: dict[str, dict[int, str]]
 
-    def share(self, name: str) -> Share:
-        """Return the share of pairs with a finding."""
+    def share(self, indices: Collection[int]) -> Share:
+        """Return the share of these pairs, which have a finding."""
         if self.is_all:
-            return Share(len(self.found[name]), len(self.pairs))
+            return Share(len(indices), len(self.pairs))
         ends = np.cumsum(self.blocks)
-        counts = np.bincount(np.searchsorted(ends, sorted(self.found[name]), side="right"), minlength=len(ends))
+        counts = np.bincount(np.searchsorted(ends, sorted(indices), side="right"), minlength=len(ends))
         return sampled_share(counts.tolist(), self.blocks)
 
 
@@ -207,7 +220,20 @@ def _end_in_words(text: str) -> str:
 def _rule_findings(judged: _Judged) -> Iterator[Finding]:
     for name, values in judged.found.items():
         examples = [_example(judged.pairs[i], values[i]) for i in evenly_spaced(sorted(values), _N_EXAMPLES)]
-        yield Finding(name, judged.share(name), examples)
+        yield Finding(name, judged.share(values), examples)
+
+
+def _normalization_findings(judged: _Judged, cfg: TokenizersConfig) -> Iterator[Finding]:
+    """Yield for each side the pairs with characters that the normalisation of its tokenizer changes."""
+    cfg = cfg.with_source_rule()
+    for side, settings in zip(SIDES, (cfg.src, cfg.src if cfg.shared else cfg.tgt), strict=True):
+        rule = settings.normalization
+        changed = ChangedCharacters(normalizer(rule))
+        details = {i: ", ".join(map(str, changed.add(getattr(pair, side)))) for i, pair in enumerate(judged.pairs)}
+        values = {i: detail for i, detail in details.items() if detail}
+        examples = [_example(judged.pairs[i], values[i]) for i in evenly_spaced(sorted(values), _N_EXAMPLES)]
+        note = f"normalization: {rule} changes {changed.all()}" if values else ""
+        yield Finding(f"normalized {side}", judged.share(values), examples, note)
 
 
 def _repeat_findings(whole: _Whole, read: ReadPairs) -> Iterator[Finding]:

@@ -85,6 +85,13 @@ _OTHERS = {
     ),
     "several sources": _Words("targets repeated", "The target also translates another source.", 0.1),
 }
+_OTHERS |= {
+    f"normalized {side}": _Words(
+        f"{name} characters changed",
+        f"The tokenizer changes characters of the {name}, by tokenizer.{side}.normalization, before the model sees it.",
+    )
+    for side, name in (("src", "source"), ("tgt", "target"))
+}
 _OVERLAP = {
     "pair": _Words("pairs also in train", "Scores on them measure memory, not translation.", 0.0),
     "source": _Words("sources also in train", "With another translation; scores on them flatter the model.", 0.0),

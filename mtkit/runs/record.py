@@ -17,6 +17,7 @@ from mtkit.console import log
 from mtkit.cores import usable_cores
 from mtkit.data.corpus import corpus_name
 from mtkit.files import parse_json, write_text
+from mtkit.tokens.changed_characters import Changes
 from mtkit.training.preparation.prepared import Prepared
 from mtkit.training.validation.dev_sets import parts_of
 
@@ -50,6 +51,7 @@ def note_start(run: Prepared, step: int, made_with: Mapping[str, str], teachers:
             {"label": part.label, "name": corpus_name(part), "n_pairs": validator.n_pairs}
             for part, validator in zip(run.cfg.data.dev, parts, strict=True)
         ]
+        _report_changes(text["tokenizers"])
         text["stages"] = [[asdict(draw) for draw in draws] for draws in run.draws]
         text["overlap"] = {name: asdict(overlap) for name, overlap in run.overlaps.items()}
         record = {
@@ -85,6 +87,21 @@ def parameters_by_part(model: nn.Module) -> dict[str, int]:
         part = name.partition(".")[0].removesuffix("_layers").removesuffix("_norm")
         counts[part] = counts.get(part, 0) + parameter.numel()
     return {**counts, "total": sum(counts.values())}
+
+
+def _report_changes(tokenizers: Mapping[str, Mapping[str, Any]]) -> None:
+    """Log the characters of the dev text that normalisation changes; warn of those that no translation can contain."""
+    for side, figures in tokenizers.items():
+        changes = Changes.from_json(figures["changed"]) if "changed" in figures else None
+        if changes is None or not changes.characters:
+            continue
+        if side == "tgt" and changes.visible:
+            log.warning(
+                f"data.dev, {side}: normalisation changes characters, so no translation can contain them: {changes}; "
+                "keep them with tokenizer.tgt.normalization=nfc (with tokenizer.shared, tokenizer.src.normalization)"
+            )
+        else:
+            log.info(f"data.dev, {side}: normalisation changes characters: {changes}")
 
 
 def _text(run: Prepared) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from mtkit.pages.page import duration, thousands, write_page
 from mtkit.runs import classifier_words, report_words
 from mtkit.runs.read import RunFiles, keep_test_scores, read_run
 from mtkit.runs.report_words import language, language_codes, names_languages, spoken
+from mtkit.tokens.changed_characters import Changes
 from mtkit.training.preparation.tokenizer_report import RARE_BELOW
 
 _MOST_POINTS = 400  # of a curve
@@ -306,7 +307,12 @@ def _tokenizers(run: RunFiles) -> Iterator[tuple[str, list[str]]]:
             [_percent(side["byte_token_share"], 2) for side in sides],
         ),
         ("unknown dev tokens, which the model cannot see", [thousands(side["n_unknown"]) for side in sides]),
+        ("characters of the dev text that normalisation changes", list(map(_changes, sides))),
     )
+
+
+def _changes(figures: Mapping[str, Any]) -> str:
+    return str(Changes.from_json(figures["changed"])) if "changed" in figures else "not counted"
 
 
 def _model(run: RunFiles) -> Iterator[Row]:

@@ -116,7 +116,7 @@ def table(unknown: Iterable[UnknownCharacter], *, at_most: int = 50) -> Iterator
         n_more = max(len(row.text) - _LONGEST_SHOWN, 0)
         shown = UnknownCharacter(row.text[:_LONGEST_SHOWN], row.treatment, row.seen, row.count, row.first_line)
         name = f"{shown.name}, and {n_more} more" if n_more else shown.name
-        columns = [(_printable(row.text), 8), (_seen_in_words(row), 24), (shown.code_points, 16)]
+        columns = [(printable(row.text), 8), (_seen_in_words(row), 24), (shown.code_points, 16)]
         text = "".join(cell + " " * max(1, width - n_columns(cell)) for cell, width in columns)
         yield f"{row.count:>7,} {row.first_line:>7,}  {text}{name}"
     if len(rows) > at_most:
@@ -128,10 +128,10 @@ def _seen_in_words(row: UnknownCharacter) -> str:
         return "nothing"
     if row.treatment == "bytes" and row.seen.count("<0x") > 4:
         return f"{row.seen.count('<0x')} bytes"
-    return _printable(row.seen)
+    return printable(row.seen)
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Return the text safe for a terminal, with invisible characters as words or escapes."""
     if text == " ":
         return "a space"

@@ -7,6 +7,7 @@ import pytest
 from browsing import check_page
 from fuzz.test_pages import HOSTILE, assert_harmless
 
+from mtkit.config.tokenizer import TokenizersConfig
 from mtkit.corpora import report as reporting
 from mtkit.corpora.report import report_corpus
 from mtkit.corpora.report_words import as_json, is_unusual, text_table, write_report_page
@@ -124,6 +125,25 @@ def test_clean_text_has_nothing_unusual_but_what_its_few_words_cause():
     pairs = [Pair(src, tgt, "a.en", line) for line, (src, tgt) in enumerate(clean_pairs(300), start=1)]
     found = report_corpus(lambda: iter(pairs), ("en", "de"))
     assert [finding.name for finding in found.findings if is_unusual(finding)] == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "n_src", "n_tgt", "shown"),
+    [
+        ({}, 1, 0, "\uff0c -> ,"),
+        ({"tgt": {"normalization": "nmt_nfkc"}}, 1, 2, "\xb2 -> 2"),
+        ({"shared": True}, 0, 0, ""),
+    ],
+)
+def test_characters_that_tokenizers_would_change_are_counted(settings, n_src, n_tgt, shown):
+    pairs = [*clean_pairs(6), ("Yes\uff0c it is.", "Ja, 3 m\xb2."), ("Yes, so it is.", "Ja, 3 m\xb2 sind es.")]
+    pairs = [Pair(src, tgt, "a.en", line) for line, (src, tgt) in enumerate(pairs, start=1)]
+    tokenizer = TokenizersConfig.model_validate(settings)
+    found = report_corpus(lambda: iter(pairs), ("en", "de"), tokenizer=tokenizer)
+    findings = [shares(found)[f"normalized {side}"] for side in ("src", "tgt")]
+    assert [finding.share.n for finding in findings] == [n_src, n_tgt]
+    assert shown in " ".join(example.detail for finding in findings for example in finding.examples)
+    assert shown in text_table(found)
 
 
 def test_words_and_vocabulary_are_counted(report):

@@ -176,6 +176,24 @@ def test_the_figures_of_its_text_are_those_of_the_files(config_of, corpus, tmp_p
     assert record["text"]["tokenizers"]["src"]["tokens_per_word"] == pytest.approx(n_pieces / n_words)
 
 
+def test_characters_that_normalisation_changes_are_logged_and_reported(config_of, corpus, tmp_path, caplog):
+    text = {side: _lines(path) for side, path in corpus["dev"].items()}
+    dev = {side: tmp_path / f"dev.{side}" for side in text}
+    dev["src"].write_text("".join(f"{line}\uff01\n" for line in text["src"]), encoding="utf-8")
+    dev["tgt"].write_text("".join(f"{line} m\xb2\n" for line in text["tgt"]), encoding="utf-8")
+    run_dir = tmp_path / "run"
+    caplog.set_level(logging.INFO, "mtkit")
+    rules = {side: {"type": "char", "normalization": "nmt_nfkc"} for side in text}
+    train(config_of(run_dir, max_steps=1, warmup_steps=0, data={**corpus, "dev": dev}, tokenizer=rules))
+    levels = {r.levelname: r.getMessage() for r in caplog.records if "normalisation changes" in r.getMessage()}
+    assert "100 % of lines: \uff01 -> !" in levels["INFO"]
+    assert all(
+        fact in levels["WARNING"] for fact in ("tgt", "100 % of lines: \xb2 -> 2", "tokenizer.tgt.normalization=nfc")
+    )
+    page = unescape((run_dir / "report.html").read_text(encoding="utf-8"))
+    assert "100 % of lines: \uff01 -> !" in page and "100 % of lines: \xb2 -> 2" in page
+
+
 @pytest.mark.parametrize(("share", "level"), [(0.01, logging.WARNING), (0.5, logging.INFO)])
 def test_dev_pairs_in_the_training_text_are_reported(config_of, corpus, tmp_path, monkeypatch, caplog, share, level):
     monkeypatch.setattr(overlap, "MANY", share)

@@ -66,3 +66,6 @@ def _print_table(reports: dict[str, tokenizer_report.TokenizerReport], languages
     ]
     for name, cells in rows:
         print(f"{name:<40}" + "".join(f"{cell:>12}" for cell in cells))
+    for side, language in languages.items():
+        if side in reports:
+            print(f"characters that normalisation changes, {side} ({language}): {reports[side].changed}")

@@ -10,6 +10,7 @@ from mtkit.config.schema import Config
 from mtkit.data.corpus import count_pairs, read_side
 from mtkit.languages import SIDES
 from mtkit.pair_files.lines import windows
+from mtkit.tokens.changed_characters import ChangedCharacters, Changes
 from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from mtkit.tokens.tokenizer import Tokenizer, sample
 
@@ -31,6 +32,7 @@ class TokenizerReport:
     byte_token_share: float  # share of the text's tokens that are single bytes, of characters without a piece
     n_unknown: int  # tokens of lost text; 0 with byte fallback
     longest: int  # tokens of the longest sentence
+    changed: Changes  # characters of the text that normalisation changes
 
 
 def report_sides(cfg: Config, tokenizers: tuple[Tokenizer, Tokenizer]) -> dict[str, TokenizerReport]:
@@ -62,12 +64,15 @@ def report_by_counts(
     """Measure `lines`; training_counts (V,): how often each piece occurs in the training text."""
     n_words = n_sentences = longest = 0
     counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
+    changed = ChangedCharacters(tokenizer.normalize)
     for chunk in windows(lines, _CHUNK_LINES):
         encoded = tokenizer.encode_batch(chunk)
         n_words += sum(len(line.split()) for line in chunk)
         n_sentences += sum(bool(ids) for ids in encoded)
         longest = max(longest, *map(len, encoded))
         counts += _occurrences(encoded, tokenizer.vocab_size)
+        for line in chunk:
+            changed.add(line)
     rare = training_counts < RARE_BELOW
     bytes_ = tokenizer.byte_ids()
     rare[[PAD_ID, UNK_ID, BOS_ID, EOS_ID, *bytes_]] = False  # not learned
@@ -83,6 +88,7 @@ def report_by_counts(
         byte_token_share=int(counts[bytes_].sum()) / max(1, n_tokens),
         n_unknown=int(counts[UNK_ID]),
         longest=longest,
+        changed=changed.all(),
     )
 
 

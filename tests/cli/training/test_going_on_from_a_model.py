@@ -64,6 +64,7 @@ def test_train_tokenizer_takes_those_of_that_model(config, tmp_path):
     run_dir = tmp_path / "run"
     result = mtkit("train-tokenizer", "--config", config, "--set", f"run_dir={run_dir}")
     assert result.stdout.splitlines()[0].startswith("dev text")
+    assert all(f"normalisation changes, {side}" in result.stdout for side in ("src", "tgt"))
     for side in ("src", "tgt"):
         assert (run_dir / f"{side}.spm").read_bytes() == (config.parent / "model" / f"{side}.spm").read_bytes()
     assert mtkit("train", "--config", config, "--set", f"run_dir={run_dir}").exit_code == 0
