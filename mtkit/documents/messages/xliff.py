@@ -8,6 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from io import BytesIO
 
 from mtkit.documents.document import Document
@@ -18,9 +19,12 @@ from mtkit.documents.reading import Options, parsed_part
 from mtkit.documents.skeleton import Edit, Filled, Reading, Segment, apply
 from mtkit.markup.xml_tokens import Token, declared_encoding, ends_of, tokens
 from mtkit.pair_files.xliff import XliffUnit, xliff_units
+from mtkit.text.inline import Inline
 from mtkit.text.placeholders import STRINGS
+from mtkit.text.words import has_letters
 
 _TRANSLATED, _REVIEW, _SUB_STATE = "translated", "needs-review-translation", "mtkit:needs-review"
+_INSIDE_CODE = "it is inside an inline code (<sub>); translate it by hand"
 _STATES = ("state", "subState")
 
 Group = Callable[[Mapping[int, Filled]], list[Edit]]
@@ -66,6 +70,14 @@ class _Unit:
         """Whether it needs a translation."""
         return self.target is None or self.scanned.is_untranslated or _is_blank(self.inside(self.target))
 
+    @cached_property
+    def texts_inside_codes(self) -> list[tuple[Token, str]]:
+        """The texts, such as those of footnotes, that inline codes hold in a <sub>, with its opening tag."""
+        inside = self.inside(self.segmented or self.source)
+        subs = [(inside[start], inside[start:end]) for start, end in ends_of(inside).items() if start < end]
+        texts = [(first, "".join(token.content for token in some)) for first, some in subs if first.local_name == "sub"]
+        return [(first, text) for first, text in texts if has_letters(text)]
+
 
 def _is_blank(inside: Sequence[Token]) -> bool:
     return all(token.kind in ("text", "comment") and not token.content.strip() for token in inside)
@@ -93,10 +105,13 @@ class _Xliff:
                 continue
             if marks and not unit.is_segment:
                 self._read_marks(unit, marks)
+                if unit.is_open:
+                    self._list_inside_codes(unit)
             elif unit.is_open:
                 found = source_text(self.text, unit.inside(unit.source))
                 if found:
                     self._add(found, unit.tokens[unit.source[0]], self._put(unit, found))
+                self._list_inside_codes(unit)
         return Reading(self.text, self._segments, also=self._also)
 
     def structure(self) -> object:
@@ -123,12 +138,19 @@ class _Xliff:
         )
         return len(self._segments) - 1
 
+    def _list_inside_codes(self, unit: _Unit) -> None:
+        """Add the texts inside inline codes as segments that stay as they are, so that they are reported."""
+        for where, text in unit.texts_inside_codes:
+            inline, place = Inline(text, text, ()), self._place(where.start)
+            self._segments.append(Segment(inline, place, put=lambda _: (), refuse=lambda _: _INSIDE_CODE))
+
     def _put(self, unit: _Unit, found: SourceText) -> Callable[[Filled], list[Edit]]:
         return lambda filled: self._write(unit, found.content(filled.text), filled.is_doubtful)
 
     def _write(self, unit: _Unit, content: str, is_doubtful: bool) -> list[Edit]:
         """Return the edits that write the target of a unit, and its state."""
         edits = []
+        is_doubtful = is_doubtful or bool(unit.texts_inside_codes)
         state = {"state": _REVIEW if is_doubtful else _TRANSLATED}
         if unit.is_segment:
             state, own = {}, unit.tokens[0]

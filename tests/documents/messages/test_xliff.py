@@ -186,7 +186,22 @@ def test_any_source_translated_into_itself_is_its_target(sources, is_v2):
     assert re.sub(states, "", _TARGET.sub("", found)) == re.sub(states, "", _TARGET.sub("", text))
     again = translated(found.encode(), "xliff", loud).raw.decode()
     assert again == found
-    ElementTree.fromstring(filled(text))
+    ElementTree.fromstring(translated(text.encode(), "xliff", loud).raw)
+
+
+@pytest.mark.parametrize(
+    "source", ["Hello<ph id='1'>a <sub>foot note</sub></ph> there", "<x id='1'/><ph><sub>note</sub></ph>"]
+)
+def test_text_inside_a_code_is_listed_and_its_unit_is_to_be_reviewed(source):
+    text = _v12(f"<trans-unit id='1'><source>{source}</source></trans-unit>")
+    found = translated(text.encode(), "xliff", loud)
+    assert [(note.kind, note.place, note.src) for note in found.notes] == [
+        ("left", "line 12", source.partition("<sub>")[2].partition("</sub>")[0])
+    ]
+    assert "<sub>" in found.notes[0].reason
+    target = re.sub("Hello|there", lambda word: word[0].upper(), source)
+    added = f'<target state="needs-review-translation">{target}</target>' if "Hello" in source else ""
+    assert found.raw.decode() == text.replace(f"{source}</source>", f"{source}</source>{added}")
 
 
 @settings(max_examples=60)
