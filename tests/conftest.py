@@ -23,7 +23,12 @@ TESTS = Path(__file__).parent
 # Folders and files whose tests run whole commands or further processes, or compile kernels.
 LONG_TESTS = (
     *("augmentation", "cli", "distributed", "end_to_end", "fuzz", "pages", "runs", "scripts", "serving"),
-    *("model/cpu/test_fused.py", "model/cpu/test_products.py", "training/update/test_micro_batches.py"),
+    *(
+        "model/cpu/test_fused.py",
+        "model/cpu/test_products.py",
+        "model/cpu/test_stored_code.py",
+        "training/update/test_micro_batches.py",
+    ),
     *("test_runtime.py", "translation/test_consistency.py", "jobs/test_line_job.py"),
 )
 LONG_FIXTURES = {"browser", "bundle_of_a_run", "config_of", "make_config"}  # the last two: of tests that train

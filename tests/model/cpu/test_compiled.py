@@ -1,9 +1,5 @@
 """Decoding by compiled loops: as the model's own layers decode, and each sentence by itself to the last bit."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -178,32 +174,3 @@ def test_outputs_can_be_selected():
     output = CompiledOutput(weight, bias, CompiledTransformer(model_of(), "fp32")._like)
     x = torch.randn(4, 36)
     torch.testing.assert_close(output.select_outputs(ids)(x), F.linear(x, weight[ids], bias[ids]), rtol=1e-5, atol=1e-4)
-
-
-_DECODE = """
-import sys, torch
-from mtkit.config.model import ModelConfig
-from mtkit.model.cpu.compiled import CompiledTransformer
-from mtkit.model.transformer import Transformer
-torch.manual_seed(0)
-cfg = ModelConfig(d_model=16, d_ff=32, n_heads=2, n_encoder_layers=1, n_decoder_layers=1)
-decoder = CompiledTransformer(Transformer(cfg, 90, 90).eval(), "fp32")
-with torch.no_grad():
-    cache = decoder.start_decoding(torch.tensor([[5, 6, 7]]), 1)
-    print(decoder.choose(torch.tensor([[2]]), cache, 3, [])[0].numpy().tobytes().hex())
-"""
-
-
-def test_loops_give_the_same_bits_whether_they_are_compiled_or_found_stored(tmp_path):
-    outputs = [
-        subprocess.run(
-            [sys.executable, "-c", _DECODE],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
-        ).stdout
-        for _ in range(2)
-    ]
-    assert len(set(outputs)) == 1
-    assert list(tmp_path.glob("**/decoding.step-*.nbc"))

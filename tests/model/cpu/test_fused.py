@@ -266,12 +266,6 @@ def test_threads_change_nothing_but_the_order_of_a_sum(threads):
     assert loss_of_one == pytest.approx(loss_of_three, rel=1e-12)
 
 
-def test_a_kernel_that_cannot_be_kept_is_compiled_all_the_same():
-    space: dict = {}
-    exec("def twice(x):\n    return 2 * x", space)  # from no file, so there is no folder to store it in
-    assert jit.compiled(space["twice"])(21) == 42
-
-
 def test_what_kernels_are_not_for_is_torchs():
     for x in (torch.zeros(3, dtype=torch.float64), torch.zeros(3, dtype=torch.float16), torch.zeros(3, device="meta")):
         assert not fused.has_kernels(x)
@@ -306,71 +300,6 @@ def test_where_all_is_blocked_nothing_becomes_nan():
 def test_blocked_positions_weigh_nothing_however_low_the_others_are():
     scores = torch.tensor([[[-200.0, 500.0]]])
     assert fused.softmax(scores, torch.tensor([[[[0.0, BLOCKED]]]]), 1.0, 1).tolist() == [[[1.0, 0.0]]]
-
-
-def test_kernels_give_the_same_bits_whether_they_are_compiled_or_found_kept(tmp_path):
-    program = """
-import sys, torch
-from mtkit.model.cpu import fused
-if "softmax first" in sys.argv:
-    fused.softmax(torch.randn(3, 5, 7), None, 1.0, 1)
-torch.manual_seed(0)
-logits, bias = torch.randn(2, 9, 277) * 3, torch.randn(277)
-loss, nll, by_bias = fused.cross_entropy_(logits, bias, torch.arange(9), 0.1, 3.0)
-print(loss.hex(), nll.hex(), by_bias.tolist(), logits.tolist())
-"""
-    outputs = []
-    for folder, argument in [("one", ""), ("one", ""), ("two", "softmax first"), ("two", "")]:
-        environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / folder)}
-        command = [sys.executable, "-c", program, argument]
-        outputs.append(subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout)
-    assert len(set(outputs)) == 1
-
-
-_ONE_KERNEL = """
-import sys, torch
-from mtkit.model.cpu import fused
-dtype = torch.bfloat16 if "bf16" in sys.argv else torch.float32
-print(fused.softmax(torch.zeros(1, 1, 4, dtype=dtype), None, 1.0, 1).tolist())
-"""
-
-
-def run_one_kernel(folder, *arguments, before=""):
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder)}
-    command = [sys.executable, "-c", before + _ONE_KERNEL, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=environment)
-
-
-def kept_code(folder):
-    """The files of compiled code, those of softmax."""
-    return sorted(folder.glob("**/kernels.softmax-*.nbc"))
-
-
-def test_kept_code_that_is_damaged_or_for_other_numbers_is_compiled_again(tmp_path):
-    for precision in ("fp32", "bf16"):
-        assert run_one_kernel(tmp_path, precision).returncode == 0
-    fp32, bf16 = kept_code(tmp_path)
-    bf16.write_bytes(fp32.read_bytes())  # what two processes can leave that write at the same time
-    assert run_one_kernel(tmp_path, "bf16").stdout == "[[[0.25, 0.25, 0.25, 0.25]]]\n"
-    fp32.write_bytes(b"")  # as after a power cut
-    assert run_one_kernel(tmp_path).stdout == "[[[0.25, 0.25, 0.25, 0.25]]]\n"
-    assert fp32.stat().st_size > 0
-    (index,) = tmp_path.glob("**/kernels.softmax-*.nbi")
-    for damaged in (b"", b"of no use"):
-        index.write_bytes(damaged)
-        assert run_one_kernel(tmp_path).stdout == "[[[0.25, 0.25, 0.25, 0.25]]]\n"
-        assert len(index.read_bytes()) > 100
-
-
-def test_code_that_the_disk_does_not_take_is_not_kept(tmp_path):
-    full = (
-        "import resource, signal\n"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
-    )
-    done = run_one_kernel(tmp_path, before=full)
-    assert done.stdout == "[[[0.25, 0.25, 0.25, 0.25]]]\n", done.stderr
-    assert not kept_code(tmp_path)
 
 
 @pytest.mark.parametrize("error", ["ImportError", "OSError", "SystemError"])

@@ -1,0 +1,115 @@
+"""Compiled code on disk: it gives the same bits as fresh code, and what is damaged or unwritable ends nothing."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("numba")
+import numba
+
+from mtkit.model.cpu import jit
+
+_LOSS = """
+import sys, torch
+from mtkit.model.cpu import fused
+if "softmax first" in sys.argv:
+    fused.softmax(torch.randn(3, 5, 7), None, 1.0, 1)
+torch.manual_seed(0)
+logits, bias = torch.randn(2, 9, 277) * 3, torch.randn(277)
+loss, nll, by_bias = fused.cross_entropy_(logits, bias, torch.arange(9), 0.1, 3.0)
+print(loss.hex(), nll.hex(), by_bias.tolist(), logits.tolist())
+"""
+_DECODE = """
+import sys, torch
+from mtkit.config.model import ModelConfig
+from mtkit.model.cpu.compiled import CompiledTransformer
+from mtkit.model.transformer import Transformer
+torch.manual_seed(0)
+cfg = ModelConfig(d_model=16, d_ff=32, n_heads=2, n_encoder_layers=1, n_decoder_layers=1)
+decoder = CompiledTransformer(Transformer(cfg, 90, 90).eval(), "fp32")
+with torch.no_grad():
+    cache = decoder.start_decoding(torch.tensor([[5, 6, 7]]), 1)
+    print(decoder.choose(torch.tensor([[2]]), cache, 3, [])[0].numpy().tobytes().hex())
+"""
+
+
+def run(program, folder, *arguments):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder)}
+    command = [sys.executable, "-c", program, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+
+
+@pytest.mark.parametrize("program", [_LOSS, _DECODE], ids=["training", "decoding"])
+def test_kernels_give_the_same_bits_whether_they_are_compiled_or_found_stored(program, tmp_path):
+    compiled = run(program, tmp_path / "one")
+    assert list((tmp_path / "one").glob("**/*.nbc"))
+    assert run(program, tmp_path / "one") == compiled
+    if program == _LOSS:
+        assert run(program, tmp_path / "two", "softmax first") == compiled
+        assert run(program, tmp_path / "two") == compiled
+
+
+@pytest.fixture
+def double(tmp_path, monkeypatch):
+    """A function that compiles a kernel as a new process would, with its code stored below `tmp_path`, and calls it."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "stored"))
+    path = tmp_path / "kernel_to_store.py"
+    path.write_text("def double(x):\n    return x + x\n")
+    spec = importlib.util.spec_from_file_location("kernel_to_store", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+    def call(dtype):
+        kernel = jit.compiled(module.double)
+        result = kernel(np.full(3, 1.5, dtype))
+        return result.tolist(), result.dtype == dtype, sum(kernel.stats.cache_hits.values())
+
+    return call
+
+
+RIGHT = ([3.0, 3.0, 3.0], True)
+COMPILED, LOADED = (*RIGHT, 0), (*RIGHT, 1)
+
+
+def stored_code(folder):
+    return sorted(folder.glob("stored/**/kernel_to_store.double-*.nbc"))
+
+
+def test_stored_code_that_is_damaged_or_for_other_numbers_is_compiled_again(double, tmp_path):
+    assert [double(dtype) for dtype in (np.float32, np.float64, np.float32, np.float64)] == [
+        *[COMPILED] * 2,
+        *[LOADED] * 2,
+    ]
+    single, other = stored_code(tmp_path)
+    other.write_bytes(single.read_bytes())  # two processes that write at the same time can leave this
+    assert double(np.float64) == COMPILED
+    single.write_bytes(b"")  # as after a power cut
+    assert double(np.float32) == COMPILED
+    assert single.stat().st_size > 0
+    (index,) = tmp_path.glob("stored/**/kernel_to_store.double-*.nbi")
+    for damaged in (b"", b"of no use"):
+        index.write_bytes(damaged)
+        assert double(np.float32) == COMPILED
+        assert len(index.read_bytes()) > 100
+        assert double(np.float32) == LOADED
+
+
+def test_code_that_the_disk_refuses_is_not_stored(double, tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr("os.replace", refuse)
+        assert double(np.float32) == COMPILED
+    assert not stored_code(tmp_path)
+    assert [double(np.float32), double(np.float32)] == [COMPILED, LOADED]
+
+
+def test_a_kernel_that_cannot_be_stored_is_compiled_all_the_same():
+    space: dict = {}
+    exec("def twice(x):\n    return 2 * x", space)  # from no file, so there is no folder to store it in
+    assert jit.compiled(space["twice"])(21) == 42
