@@ -20,16 +20,14 @@ hypothesis.settings.register_profile("mtkit", deadline=None)  # a busy machine i
 hypothesis.settings.load_profile("mtkit")
 
 TESTS = Path(__file__).parent
-# Folders and files whose tests run whole commands or further processes, or compile kernels.
+# Folders and files whose tests train, run whole commands or further processes, or compile kernels.
 LONG_TESTS = (
     *("augmentation", "cli", "distributed", "end_to_end", "fuzz", "pages", "runs", "scripts", "serving"),
-    *(
-        "model/cpu/test_fused.py",
-        "model/cpu/test_products.py",
-        "model/cpu/test_stored_code.py",
-        "training/update/test_micro_batches.py",
-    ),
-    *("test_runtime.py", "translation/test_consistency.py", "jobs/test_line_job.py"),
+    *("test_api.py", "test_runtime.py", "corpora/cleaning/test_job.py", "engines/test_parallel.py"),
+    *("interop/test_fine_tuning.py", "jobs/test_job.py", "jobs/test_line_job.py", "model/cpu/test_fused.py"),
+    *("model/cpu/test_products.py", "model/cpu/test_stored_code.py", "training/update/test_guided_alignment.py"),
+    *("training/update/test_micro_batches.py", "training/validation/test_dev_sets.py"),
+    "translation/test_consistency.py",
 )
 LONG_FIXTURES = {"browser", "bundle_of_a_run", "config_of", "make_config"}  # the last two: of tests that train
 CHROMIUMS = "chromium", "chromium-browser", "google-chrome-stable", "google-chrome"

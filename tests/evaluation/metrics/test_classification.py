@@ -95,8 +95,9 @@ def test_calibration_counts_each_range_of_probabilities():
     assert metrics.calibration_error(PROBS, LABELS) == pytest.approx(gaps / 6)
 
 
-def test_the_interval_of_f1_holds_it_in_nineteen_of_twenty_tests():
+def test_the_interval_of_f1_holds_it_in_nineteen_of_twenty_tests(monkeypatch):
     """Of tests of 200 examples with known shares; F1 of label 1 is 2 * 0.3 / (2 * 0.3 + 0.1 + 0.1) = 0.75."""
+    monkeypatch.setattr(metrics, "auc_with_interval", lambda *_: None)  # it takes long and says nothing about F1
     chance = np.random.default_rng(5)
     held = 0
     for _ in range(400):
