@@ -2,6 +2,7 @@
 
 import re
 
+from mtkit.text import templates
 from mtkit.text.addresses import ADDRESS
 
 # Each alternative begins with a character of its own, and looks back only behind it, so that a search is fast.
@@ -9,11 +10,10 @@ _BRACED = (
     r"\{[\w.:$@#!,<>^=+*%\[\]-]{0,60}\}"  # Python, C#, shells
     r"|\{\s{0,9}[\w.-]{1,60}\s{0,9}"  # ICU
     r"(?:,\s{0,9}(?:number|date|time|spellout|ordinal|duration|list)\b[^{}\n]{0,80})?\}"
-    r"|\{\{\{?[^{}\n]{1,80}\}\}\}?"  # i18next, Handlebars
-    r"|\{%[^\n]{1,200}?%\}"  # Jinja, Liquid
 )
 _DOLLAR = rf"\$(?:{_BRACED}|\([\w.]{{1,60}}\)|(?<![\w$]\$)[A-Z_][A-Z0-9_]{{2,60}}\b)"  # shells, make; $US is money
-_VARIABLE = rf"{_BRACED}|{_DOLLAR}|%\{{[\w.-]{{1,60}}\}}|<%[^\n]{{1,200}}?%>"  # also of Ruby and ERB
+_TEMPLATE = f"{templates.STATEMENTS}|{templates.VALUES}|{templates.MERGE_TAGS}"
+_VARIABLE = rf"{_TEMPLATE}|{_BRACED}|{_DOLLAR}|%\{{[\w.-]{{1,60}}\}}"  # also of Ruby
 
 # The printf family. C: flags, width, precision, length, conversion (ISO C11, 7.21.6.1), but no space as a flag, since
 # people write 50 % off. Objective-C: %@. POSIX: %2$s. Python: %(name)s. Ruby: %<name>s. Java: %,d %tY. Windows: %I64d.
@@ -33,8 +33,8 @@ _PERCENT_IN_LINE = (
 _OPTION = r"(?<![\w-])(?:--[a-zA-Z][\w-]*|-[a-zA-Z0-9](?![\w-]))"  # of a command, such as --help
 _NESTED = r"\$t\([^()\n]{1,200}\)|@(?:\.\w{1,40})?:(?:\([\w.-]{1,100}\)|\w[\w-]*(?:\.\w[\w-]*)*)"  # i18next, Vue
 
-PROSE = (ADDRESS, _VARIABLE)  # of text for people
-STRINGS = (*PROSE, _PERCENT, _OPTION, _NESTED)  # of the messages of programs
+PROSE = (ADDRESS, _VARIABLE, templates.IN_PROSE)  # of text for people
+STRINGS = (ADDRESS, _VARIABLE, _PERCENT, _OPTION, _NESTED)  # of the messages of programs
 
 PLACEHOLDER = re.compile("|".join(STRINGS))
 PLACEHOLDER_IN_LINE = re.compile(f"{_VARIABLE}|{_PERCENT_IN_LINE}")  # in text of unknown origin

@@ -2,7 +2,8 @@
 
 import pytest
 
-from mtkit.text.placeholders import PLACEHOLDER, PLACEHOLDER_IN_LINE
+from mtkit.text.placeholders import PLACEHOLDER, PLACEHOLDER_IN_LINE, PROSE
+from mtkit.tokens.placeholders import Placeholders
 
 C = ["%s", "%-5d", "%+.3e", "%5.2f", "%lu", "%zu", "%llu", "%hhd", "%td", "%Lf", "%#x", "%*d", "%.*f", "%.f"]  # ISO C
 POSIX = ["%1$s", "%2$-5d", "%1$*2$d"]
@@ -12,19 +13,44 @@ JAVA = ["%,d", "%1$tY", "%tB", "%n", "%08X"]
 QT = ["%1", "%L2", "%99", "%n"]
 I18NEXT_AND_VUE = ["{{name}}", "{{ user.name }}", "{{- html}}"]
 RUBY = ["%{name}", "%<n>d", "%<price>.2f"]
+TEMPLATES = [
+    *[
+        "{% if a > b %}",
+        "{# a note #}",
+        "{{#if x}}",
+        "{{< figure >}}",
+        "{{> part }}",
+        "<% a %>",
+        "<?php a > b ?>",
+        "<?= a ?>",
+    ],
+    *["#{name}", "*|NAME|*", "*|IF:A|*", "[[name]]", "![[a b.png]]", "%%name%%", "$name$", "__name__"],
+]
+IN_PROSE_ONLY = ["[name]", "<name>", ":name"]
 OTHERS = ["%@", "%2$@", "%I64d", "{0:N2}", "${HOME}", "$HOME", "$(name)", "{{{html}}}", "{% if n > 1 %}", "<%= n %>"]
 DATES = ["%Y", "%p", "%-H"]
 IN_STRINGS_ONLY = [*DATES, "%%", "$t(files.one)", "@:menu.file", "--help", "-v", "https://a.org/b", "me@a.org"]
 
 
 @pytest.mark.parametrize(
-    "placeholder", [*C, *POSIX, *PYTHON, *ICU, *JAVA, *QT, *I18NEXT_AND_VUE, *RUBY, *OTHERS, *IN_STRINGS_ONLY]
+    "placeholder",
+    [*C, *POSIX, *PYTHON, *ICU, *JAVA, *QT, *I18NEXT_AND_VUE, *RUBY, *TEMPLATES, *OTHERS, *IN_STRINGS_ONLY],
 )
 def test_a_placeholder_is_found_as_a_whole(placeholder):
     assert PLACEHOLDER.findall(f"Open {placeholder}, please") == [placeholder]
     assert PLACEHOLDER.fullmatch(placeholder)
     in_line = PLACEHOLDER_IN_LINE.findall(f"Open {placeholder}, please")
     assert in_line == ([] if placeholder in IN_STRINGS_ONLY else [placeholder])
+
+
+@pytest.mark.parametrize("placeholder", [*TEMPLATES, *IN_PROSE_ONLY])
+def test_template_code_is_found_in_prose(placeholder):
+    assert Placeholders(PROSE).values(f"Open {placeholder}, please") == [placeholder]
+
+
+def test_words_of_prose_are_not_template_code():
+    for text in ("he said: yes", "10:30 or a::b", "a [b c] d", "5 < 6 and 7 > 6", "__init", "costs $5 or 6$"):
+        assert Placeholders(PROSE).values(text) == []
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,53 @@
+"""Template code in text, which stays byte for byte: one table of the syntaxes, for all formats."""
+
+import re
+from collections.abc import Callable
+
+_SOME = 1000  # characters of one piece of code
+
+
+def _between(first: str, last: str) -> str:
+    return rf"{first}(?:(?!{first}|{last})[\s\S]){{0,{_SOME}}}+{last}"
+
+
+STATEMENTS = "|".join(  # what a template does, and its comments; it shows nothing itself, or a whole block
+    [
+        _between(r"\{%", r"%\}"),  # Jinja, Django, Liquid, Twig
+        _between(r"\{#(?=[\s-])", r"#\}"),  # their comments
+        _between(r"\{\{(?=[!#/^<>%])", r"\}\}"),  # Handlebars, Mustache, Hugo
+        _between("<%", "%>"),  # ERB, EJS, JSP
+        r"<\?(?:php\b|=)(?:(?!\?>)[\s\S])*+(?:\?>|\Z)",  # PHP
+    ]
+)
+VALUES = (  # what a template shows
+    r"\{\{\{[^{}\n]{1,200}\}\}\}|\{\{[^{}\n]{1,200}\}\}"  # Jinja, Vue, Handlebars, i18next
+    r"|#\{[^{}\n]{1,80}\}"  # Ruby, Pug
+)
+MERGE_TAGS = (  # of mailings, wikis and the like, without characters that HTML escapes
+    r"\*\|[^\s*|][^*\n]{0,60}?\|\*"  # *|NAME|*
+    r"|!?\[\[[^\[\]\n]{1,200}\]\]"  # [[name]]
+    r"|%%[\w.-]{1,60}%%"
+    r"|\$[a-zA-Z_]\w{0,60}\$"
+    r"|(?<!\w)__[a-zA-Z](?:_?[a-zA-Z0-9]){0,60}__(?!\w)"
+)
+IN_PROSE = (  # what could be a word in the messages of a program
+    r"\[[a-zA-Z][\w.-]{0,60}\]"  # [name]
+    r"|<[a-zA-Z][\w.-]{0,60}>"  # <name>
+    r"|(?<![^\s(]):[a-z_]\w{0,60}\b(?!:)"  # :name
+)
+TEMPLATE = re.compile(f"{STATEMENTS}|{VALUES}")  # which may have characters that HTML escapes
+_ENDS_SENTENCE = re.compile(r"[.!?](?![\w.!?])|\n")
+
+
+def is_opaque(code: str) -> bool:
+    """Return whether a match of TEMPLATE has no place in a sentence: a statement, or a value that would divide one."""
+    return re.match(STATEMENTS, code) is not None or _ENDS_SENTENCE.search(code) is not None
+
+
+def outside_templates(text: str, change: Callable[[str], str]) -> str:
+    """Return the text with its parts outside of template code changed."""
+    parts, at = [], 0
+    for code in TEMPLATE.finditer(text):
+        parts += [change(text[at : code.start()]), code[0]]
+        at = code.end()
+    return "".join([*parts, change(text[at:])])
