@@ -1,5 +1,6 @@
 """Translate documents word by word, with known alignments: what the readers of formats do shows without a model."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -44,9 +45,9 @@ def results_of(document: Document, translate: Callable[[str], str]) -> dict[str,
     return results
 
 
-def loud_around_placeholders(text: str) -> str:
+def loud_around_placeholders(text: str, pattern: re.Pattern[str] = PLACEHOLDER) -> str:
     """Return the text in upper case, its placeholders and white space aside."""
-    kept = [match.span() for match in PLACEHOLDER.finditer(text)]
+    kept = [match.span() for match in pattern.finditer(text)]
     starts, ends = [0, *(end for _, end in kept)], [*(start for start, _ in kept), len(text)]
     loud_parts = (text[start:end].upper() for start, end in zip(starts, ends, strict=True))
     return "".join(part for pair in zip(loud_parts, [*(text[a:b] for a, b in kept), ""], strict=True) for part in pair)

@@ -1,5 +1,8 @@
 """Read XML with expat, without its dangerous features; an error names the line and the remedy."""
 
+from collections import Counter
+from collections.abc import Collection
+from functools import partial
 from xml.parsers import expat
 
 from mtkit.errors import DataError
@@ -109,14 +112,32 @@ def check(text: str, *, is_fragment: bool = False) -> None:
     parser.feed(text.encode(), is_last=True)
 
 
-def element_names(text: str) -> list[str] | None:
-    """Return the names of all elements of a text, sorted; None if it is not well-formed. Entities may be undeclared."""
-    names: list[str] = []
+def facts_of(text: str, text_attributes: Collection[str]) -> Counter[object]:
+    """Count the elements, with their attributes, the declarations, the instructions and the comments of a page.
+
+    text_attributes: whose values are left out. Entities may be undeclared, and none is resolved.
+    Raises DataError, with the line, if the page is not well-formed.
+    """
+    facts = Counter[object]()
+
+    def count(*fact: object) -> None:
+        facts[fact] += 1
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        count(name, *(item for item in sorted(attributes.items()) if item[0] not in text_attributes))
+
     parser = expat.ParserCreate("utf-8")
     parser.UseForeignDTD(True)  # so that entities such as &nbsp; are passed over
-    parser.StartElementHandler = lambda name, attributes: names.append(name)
+    parser.DefaultHandler = lambda data: None  # so that declared ones are not resolved
+    parser.StartElementHandler = start
+    parser.CommentHandler, parser.ProcessingInstructionHandler = (
+        partial(count, "comment"),
+        partial(count, "instruction"),
+    )
+    parser.StartDoctypeDeclHandler, parser.EntityDeclHandler = partial(count, "doctype"), partial(count, "entity")
     try:
         parser.Parse(text.encode("utf-8", "replace"), True)
-    except expat.ExpatError:
-        return None
-    return sorted(names)
+    except expat.ExpatError as error:
+        what = f"line {error.lineno}, column {error.offset + 1}: not valid XML: {expat.ErrorString(error.code)}"
+        raise DataError(what) from None
+    return facts

@@ -7,12 +7,13 @@ from typing import Literal, NamedTuple
 
 _NAME = r"[^\s/<>=\"']+"
 _VALUE = r"""(?:"[^"]*+"|'[^']*+')"""
+_SUBSET = rf"(?:[^\]\"'<]++|{_VALUE}|<!--.*?-->|<\?.*?\?>|<)*+"  # of a document type: its own declarations
 _TOKEN = re.compile(
     r"(?P<text>[^<]++)"
     r"|<!--(?P<comment>.*?)-->"
     r"|<!\[CDATA\[(?P<cdata>.*?)\]\]>"
     r"|<\?(?P<instruction>.*?)\?>"
-    rf"|<!(?P<doctype>DOCTYPE(?:[^\"'>]++|{_VALUE})*+)>"
+    rf"|<!(?P<doctype>DOCTYPE(?:[^\"'>\[]++|{_VALUE})*+(?:\[{_SUBSET}\]\s*+)?)>"
     rf"|</(?P<close>{_NAME})\s*>"
     rf"|<(?P<open>{_NAME})(?:[^\"'<>/]++|{_VALUE})*+(?P<slash>/?)>",
     re.DOTALL,

@@ -127,3 +127,8 @@ def test_what_is_escaped_reads_as_it_was(text):
     assert events[0] == ("open", "a", {"b": text, "c": text})
     assert _as_expat(f"<a>{xml_tokens.escape(text)}</a>")[1] == ("text", text)
     assert xml_tokens.unescape(xml_tokens.escape(text)) == text
+
+
+def test_a_document_type_ends_behind_its_own_declarations():
+    doctype = """<!DOCTYPE a SYSTEM "x>y" [ <!-- ]> ' --> <!ENTITY b "]>"> <?c ]> ?> %d; ] >"""
+    assert [token.markup for token in xml_tokens.tokens(f"{doctype}<a/>")] == [doctype, "<a/>"]

@@ -2,6 +2,7 @@
 
 import posixpath
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote
 
@@ -9,9 +10,8 @@ from mtkit.documents.document import Document, Part
 from mtkit.documents.office.archive import Archive
 from mtkit.documents.office.ooxml import member_part, member_xml, texts_of
 from mtkit.documents.pages import html
-from mtkit.documents.reading import Options, parsed_part
+from mtkit.documents.reading import Options
 from mtkit.errors import DataError
-from mtkit.markup.xml_parser import element_names
 from mtkit.markup.xml_tree import Xml
 from mtkit.text.placeholders import PROSE
 
@@ -33,7 +33,10 @@ def read(raw: bytes, options: Options) -> Document:
     """Read a book. Raises DataError if it is another format, damaged, or protected against copying."""
     archive = Archive(raw, "EPUB")
     _refuse_protected(archive)
-    return archive.document(list(_parts(archive)), PROSE)
+    parts = list(_parts(archive))
+    pages = [(part.name, part.parsed) for part in parts if isinstance(part.parsed, html.Page)]
+    remarks = [f"{name}: {remark}" for name, page in pages for remark in page.remarks]
+    return replace(archive.document(parts, PROSE), remarks=remarks)
 
 
 def _refuse_protected(archive: Archive) -> None:
@@ -64,7 +67,7 @@ def _parts(archive: Archive) -> Iterator[Part[Any]]:
                 continue
             done.add(name)
             if kind == _XHTML:
-                yield _page(archive, name)
+                yield html.page_part(archive.member(name), Options(), name=name, claims_xml=True)
             elif kind == _NCX:
                 yield member_part(archive, name, *_CONTENTS)
 
@@ -75,12 +78,3 @@ def _manifest(package: Xml, folder: str) -> Iterator[tuple[str, str]]:
         if name == "opf:item" and package.tokens[index].kind != "close":
             path = unquote(package.attribute(index, "href"))
             yield posixpath.normpath(posixpath.join(folder, path)), package.attribute(index, "media-type")
-
-
-def _page(archive: Archive, name: str) -> Part[html.Page]:
-    raw = archive.member(name)
-    return parsed_part(raw, html.Page.of, html.read_page, _structure, name=name, declared=html.declared)
-
-
-def _structure(page: html.Page) -> object:
-    return html.structure(page), element_names(page.source)

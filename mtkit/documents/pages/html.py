@@ -5,16 +5,19 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from mtkit.documents.document import Document
-from mtkit.documents.pages import html_text
+from mtkit.documents.document import Document, Part
+from mtkit.documents.pages import html_tags, html_text
 from mtkit.documents.pages.html_text import FoundTag
 from mtkit.documents.pieces import Markup, Piece, segment_of
 from mtkit.documents.places import line_of
 from mtkit.documents.reading import Options, parsed_part
 from mtkit.documents.skeleton import Reading, Segment, hold_out, without_held_out
-from mtkit.text.inline import Code, Inline, Kind
+from mtkit.errors import DataError
+from mtkit.text.inline import Code, Inline
 from mtkit.text.placeholders import PROSE
+from mtkit.text.templates import outside_templates
 from mtkit.text.words import has_letters
 
 _INLINE = frozenset(
@@ -23,29 +26,40 @@ _INLINE = frozenset(
         + "ruby s samp small span strike strong sub sup svg time tt u var wbr"
     ).split()
 )
-_SKIPPED = frozenset(["pre", "script", "style", "template", "textarea", "object", "iframe", "xmp"])
+_SKIPPED = html_text.RAW | {"pre"}
 _NOT_TRANSLATED = re.compile(
     r"""\stranslate\s*=\s*["']?no\b|\sclass\s*=\s*["'][^"']*(?<![\w-])notranslate(?![\w-])""", re.IGNORECASE
 )
 _ATTRIBUTE = re.compile(
     r"""\s(?P<name>[\w:-]+)\s*=\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>[^\s"'=<>`]+))"""
 )
-_TEXT_ATTRIBUTES = frozenset(["alt", "aria-label", "placeholder", "title"])
+_TEXT_ATTRIBUTES = frozenset(
+    f"aria-{name}" for name in ("description", "label", "placeholder", "roledescription", "valuetext")
+) | {"alt", "placeholder", "title"}
+_MAYBE_TEXT = _TEXT_ATTRIBUTES | {"content", "label", "value"}  # the last three of some elements only
 _META_NAMES = re.compile(
-    r"""\s(?:name|property)\s*=\s*(["']?)(?:og:|twitter:)?(?:description|title)\1(?=[\s/>]|$)""", re.IGNORECASE
+    r"""\s(?:name|property)\s*=\s*(["']?)(?:og:|twitter:)?(?:description|title|image:alt)\1(?=[\s/>]|$)""",
+    re.IGNORECASE,
 )
 _BUTTON = re.compile(r"""\stype\s*=\s*["']?(?:submit|button|reset)\b""", re.IGNORECASE)
 _CHARSET = re.compile(
     r"""<meta[^>]+?charset\s*=\s*["']?([\w:.-]+)|<\?xml[^>]+?encoding\s*=\s*["']([\w:.-]+)""", re.IGNORECASE
 )
 _SPACES = re.compile(r"[ \t\r\n\f]+")
-_RAW = re.compile(r"<(?P<name>script|style)\b[^>]*>", re.IGNORECASE)
-_RAW_ENDS = {name: re.compile(rf"</{name}\s*>", re.IGNORECASE) for name in ("script", "style")}
+_CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
+_ENTITY = re.compile(r"&([^\W\d][\w.-]*);")
 
 
 def read(raw: bytes, options: Options) -> Document:
     """Read a page. A byte order mark gives its encoding, else its own declaration; the default is UTF-8."""
-    return Document([parsed_part(raw, Page.of, read_page, structure, options, declared=declared)], placeholders=PROSE)
+    part = page_part(raw, options)
+    return Document([part], placeholders=PROSE, remarks=part.parsed.remarks)
+
+
+def page_part(raw: bytes, options: Options, *, name: str = "", claims_xml: bool = False) -> "Part[Page]":
+    """Return a page. name: of a member of an archive. claims_xml: it should be XML, whatever it says itself."""
+    parse = partial(Page.of, claims_xml=claims_xml)
+    return parsed_part(raw, parse, read_page, structure, options, name=name, declared=declared)
 
 
 @dataclass(frozen=True)
@@ -53,16 +67,24 @@ class Page:
     """A page, or a part of one, whose attributes with text are held out."""
 
     source: str
+    is_xml: bool  # it is XHTML and well-formed
     values: Sequence[tuple[int, int]]  # where those attributes' values stand in it
     text: str  # with tokens in their places
     runs: Sequence[Sequence[Piece]]  # of `text`: what stands between each two block elements
+    remarks: Sequence[str] = ()  # what the user should know about the reading
 
     @classmethod
-    def of(cls, source: str) -> "Page":
-        """Parse a page."""
-        values = list(attributes(tags_of(source)))
+    def of(cls, source: str, *, claims_xml: bool = False) -> "Page":
+        """Parse a page; XHTML that is not well-formed as HTML."""
+        is_xml, remarks = claims_xml or html_tags.claims_xml(source), []
+        try:
+            html_tags.frame_of(source, (), is_xml=is_xml)
+        except DataError as error:
+            is_xml, remarks = False, [f"{error}; so mtkit reads this page by the rules of HTML"]
+        values = list(attributes(html_tags.tags_of(source, is_xml=is_xml), is_xml=is_xml))
         text = hold_out(source, values)
-        return cls(source, values, text, list(_runs(text, tags_of(text))))
+        tags = html_tags.tags_of(text, is_xml=is_xml)
+        return cls(source, is_xml, values, text, list(_runs(text, tags, is_xml=is_xml)), remarks)
 
 
 def read_page(page: Page) -> Reading:
@@ -77,7 +99,7 @@ def read_page(page: Page) -> Reading:
 
 def segments(text: str, place: Callable[[int], str]) -> Iterator[Segment]:
     """Yield the segments of a page or of a part of one, attributes aside. place: names the place of a character."""
-    return _segments(text, _runs(text, tags_of(text)), place)
+    return _segments(text, _runs(text, html_tags.tags_of(text)), place)
 
 
 def _segments(text: str, runs: Iterable[Sequence[Piece]], place: Callable[[int], str]) -> Iterator[Segment]:
@@ -88,51 +110,34 @@ def value_of(text: str, start: int, end: int) -> tuple[Inline, Callable[[str], s
     """Return the value of an attribute as text, and the function that writes it, with quotes if it has none."""
     source = text[start:end]
     is_quoted = text[start - 1 : start] in ('"', "'")
-    return Inline(source, html.unescape(source), ()), _write_value if is_quoted else _write_quoted
+    return Inline(source, outside_templates(source, html.unescape), ()), _write_value if is_quoted else _write_quoted
 
 
 def structure(page: Page) -> object:
-    """Return the codes between each two block elements, whatever their order."""
+    """Return the codes between each two block elements, whatever their order, and the frame of the page."""
     codes = ((without_held_out(piece.code.markup) for piece in run if piece.code) for run in page.runs)
-    return len(page.values), [Counter(of_run) for of_run in codes]
+    frame = html_tags.frame_of(page.source, _MAYBE_TEXT, is_xml=page.is_xml)
+    return len(page.values), [Counter(of_run) for of_run in codes], frame
 
 
 def _parse(raw: str) -> str:
-    return html.unescape(_SPACES.sub(" ", raw))
+    raw = _CDATA.sub(lambda section: html.escape(section[1], quote=False), raw)
+    return outside_templates(raw, lambda text: html.unescape(_SPACES.sub(" ", text)))
+
+
+def _write(text: str) -> str:
+    return outside_templates(text, html_text.write)
 
 
 def _write_value(text: str) -> str:
-    return html.escape(text, quote=True)
+    return outside_templates(text, html.escape)
 
 
 def _write_quoted(text: str) -> str:
     return f'"{_write_value(text)}"'
 
 
-MARKUP = Markup(_parse, html_text.write)
-
-
-def tags_of(text: str) -> list[FoundTag]:
-    """Return all tags outside scripts and styles."""
-    return list(html_text.tags(_blanked(text, list(_raw_texts(text)))))
-
-
-def _raw_texts(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where scripts and styles stand; one that is never closed is all the rest, as to a browser."""
-    at = 0
-    while (tag := _RAW.search(text, at)) is not None:
-        ended = _RAW_ENDS[tag["name"].lower()].search(text, tag.end())
-        at = len(text) if ended is None else ended.start()
-        yield tag.end(), at
-
-
-def _blanked(text: str, intervals: Sequence[tuple[int, int]]) -> str:
-    """Return the text with spaces in these intervals."""
-    parts, at = [], 0
-    for start, end in intervals:
-        parts += [text[at:start], " " * (end - start)]
-        at = end
-    return "".join([*parts, text[at:]])
+MARKUP = Markup(_parse, _write)
 
 
 def declared(beginning: str) -> str | None:
@@ -147,9 +152,9 @@ def _is_skipped(tag: re.Match[str]) -> bool:
     return name in _SKIPPED or name in html_text.KEPT or bool(_NOT_TRANSLATED.search(tag["rest"]))
 
 
-def attributes(tags: Sequence[FoundTag]) -> Iterator[tuple[int, int]]:
+def attributes(tags: Sequence[FoundTag], *, is_xml: bool = False) -> Iterator[tuple[int, int]]:
     """Yield where the values of attributes with text stand."""
-    ends = html_text.ends_of(tags)
+    ends = html_text.ends_of(tags, is_xml=is_xml)
     until = 0
     for index, (start, _, tag) in enumerate(tags):
         if tag is None or tag["close"] or start < until:
@@ -162,7 +167,8 @@ def attributes(tags: Sequence[FoundTag]) -> Iterator[tuple[int, int]]:
         for attribute in _ATTRIBUTE.finditer(tag["rest"]):
             if attribute["name"].lower() in names:
                 kind = next(kind for kind in ("double", "single", "bare") if attribute[kind] is not None)
-                if has_letters(html.unescape(attribute[kind])):
+                has_own_entity = is_xml and not all(map(html_tags.is_known, _ENTITY.findall(attribute[kind])))
+                if has_letters(html.unescape(attribute[kind])) and not has_own_entity:
                     offset = tag.start("rest")
                     yield offset + attribute.start(kind), offset + attribute.end(kind)
 
@@ -177,9 +183,9 @@ def _text_attributes(tag: re.Match[str]) -> frozenset[str]:
     return _TEXT_ATTRIBUTES | {"label"} if name in ("option", "optgroup", "track") else _TEXT_ATTRIBUTES
 
 
-def _runs(text: str, tags: Sequence[FoundTag]) -> Iterator[list[Piece]]:
+def _runs(text: str, tags: Sequence[FoundTag], *, is_xml: bool = False) -> Iterator[list[Piece]]:
     """Yield the pieces between block elements."""
-    ends = html_text.ends_of(tags)
+    ends = html_text.ends_of(tags, is_xml=is_xml)
     run: list[Piece] = []
     n_open = Counter[str]()  # inline elements in this run, by name
     at = 0
@@ -188,19 +194,17 @@ def _runs(text: str, tags: Sequence[FoundTag]) -> Iterator[list[Piece]]:
             continue
         run += [Piece(at, start)] if start > at else []
         at = end
-        name = "" if tag is None else tag["name"].lower()
         if tag is None:
             run.append(Piece(start, end, Code(text[start:end], "single")))
             continue
+        name, kind = tag["name"].lower(), html_text.kind_of(tag, is_xml=is_xml)
         is_inline = name in _INLINE or (name.partition(":")[2] or "-") in _INLINE
-        if not tag["close"] and _is_skipped(tag) and name not in html_text.VOID and not tag["rest"].endswith("/"):
-            is_all = index not in ends and name in _RAW_ENDS  # never closed: to a browser, all the rest is a script
+        if kind == "open" and _is_skipped(tag):
+            is_all = index not in ends and name in html_text.RAW  # never closed: to a browser, all the rest is in it
             at = len(text) if is_all else tags[ends.get(index, index)][1]
             code = Code(text[start:at], "single")
             is_break = not is_inline
         else:
-            is_void = name in html_text.VOID or tag["rest"].endswith("/")
-            kind: Kind = "close" if tag["close"] else "single" if is_void else "open"
             code = Code(text[start:end], kind, name, "\n" if name == "br" else "")
             is_break = not is_inline or (name == "br" and not n_open.total())
         if is_break:

@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from mtkit.documents.pieces import Piece
 from mtkit.text import brackets
-from mtkit.text.inline import Code, Inline, Part, inline_of
+from mtkit.text.inline import Code, Inline, Kind, Part, inline_of
 from mtkit.text.inline_tags import TAG
 
+_BARE_VALUE = re.compile(r"""=\s*[^\s"'=<>`]+/$""")  # a value without quotes, whose slash closes nothing
 _COMMENT_END = re.compile("--!?>")
 VOID = frozenset(["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"])
+RAW = frozenset(["script", "style", "textarea", "xmp", "iframe", "noembed", "noframes"])  # whose content has no tags
 KEPT = frozenset(["code", "kbd", "math", "samp", "script", "style", "svg", "var"])  # what is inside is not language
 NOT_TRANSLATED = re.compile(r"""\stranslate\s*=\s*["']?no\b""", re.IGNORECASE)
 
@@ -53,36 +55,39 @@ def pieces(line: str) -> Iterator[Piece]:
 
 def code_of(tag: re.Match[str]) -> Code | None:
     """Return the code that a tag is; None if it opens an element that is a code as a whole."""
-    name = tag["name"].lower()
-    if tag["close"]:
-        return Code(tag[0], "close", name)
-    if name in VOID or tag["rest"].endswith("/"):
-        return Code(tag[0], "single", text=" " if name == "br" else "")
-    if name in KEPT or NOT_TRANSLATED.search(tag["rest"]):
+    name, kind = tag["name"].lower(), kind_of(tag)
+    if kind == "single":
+        return Code(tag[0], kind, text=" " if name == "br" else "")
+    if kind == "open" and (name in KEPT or NOT_TRANSLATED.search(tag["rest"])):
         return None
-    return Code(tag[0], "open", name)
+    return Code(tag[0], kind, name)
 
 
 def tags(line: str) -> Iterator[FoundTag]:
     """Yield where each tag, comment, declaration and instruction stands, all but the tags as None."""
-    at, last_comment = 0, max(line.rfind("-->"), line.rfind("--!>"))
+    at = 0
     while (tag := TAG.search(line, at)) is not None:
         start, at = tag.span()
-        if tag["name"]:
-            yield start, at, tag
-        elif tag[0] != "<!--":
-            yield start, at, None
-        elif start + 4 <= last_comment:
-            ended = _COMMENT_END.search(line, start + 4)
-            assert ended is not None
-            at = ended.end()
-            yield start, at, None
-        else:  # never closed: to a browser, all the rest is a comment
-            yield start, len(line), None
-            return
+        if tag[0] == "<!--":
+            at = comment_end(line, start)
+        yield start, at, tag if tag["name"] else None
 
 
-def ends_of(tags: Sequence[FoundTag]) -> dict[int, int]:
+def comment_end(text: str, start: int) -> int:
+    """Return where a comment ends; one that is never closed is all the rest, as to a browser."""
+    ended = _COMMENT_END.search(text, start + len("<!"))
+    return len(text) if ended is None else ended.end()
+
+
+def kind_of(tag: re.Match[str], *, is_xml: bool = False) -> Kind:
+    """Return what a tag does. To HTML, `/>` closes no script."""
+    if tag["close"]:
+        return "close"
+    name = tag["name"].lower()
+    closes_itself = tag["rest"].endswith("/") and (is_xml or not (name in RAW or _BARE_VALUE.search(tag["rest"])))
+    return "single" if closes_itself or name in VOID else "open"
+
+
+def ends_of(tags: Sequence[FoundTag], *, is_xml: bool = False) -> dict[int, int]:
     """Return the index of the closing tag of each opening one."""
-    kinds = ((("close" if tag["close"] else "open"), tag["name"].lower()) if tag else ("", "") for _, _, tag in tags)
-    return brackets.ends_of(kinds)
+    return brackets.ends_of((kind_of(tag, is_xml=is_xml), tag["name"].lower()) if tag else ("", "") for *_, tag in tags)

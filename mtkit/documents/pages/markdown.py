@@ -7,6 +7,7 @@ from functools import lru_cache, partial
 
 from mtkit.documents.document import Document
 from mtkit.documents.pages import html as pages
+from mtkit.documents.pages.html_tags import tags_of
 from mtkit.documents.pages.markdown_blocks import Block, Blocks, blocks_of
 from mtkit.documents.pages.markdown_inline import Mark, marks_of, pieces_of, title_of
 from mtkit.documents.pages.markdown_writing import (
@@ -92,7 +93,7 @@ def _for(block: Block, write: Callable[[str], str]) -> Callable[[str], str]:
 def _values_in(block: Block, marks: Sequence[Mark], found: Blocks) -> Iterator[Value]:
     text = block.source.text
     if block.kind == "html":
-        for start, end in pages.attributes(pages.tags_of(text)):
+        for start, end in pages.attributes(tags_of(text)):
             yield start, end, *pages.value_of(text, start, end)
     elif block.kind == "definition":
         label = _LABEL.match(text)
@@ -106,7 +107,7 @@ def _values_in(block: Block, marks: Sequence[Mark], found: Blocks) -> Iterator[V
             if mark.title:
                 yield _title(text, *mark.title)
             if text[mark.start] == "<":
-                for start, end in pages.attributes(pages.tags_of(text[mark.start : mark.end])):
+                for start, end in pages.attributes(tags_of(text[mark.start : mark.end])):
                     first, last = mark.start + start, mark.start + end
                     yield first, last, *pages.value_of(text, first, last)
 

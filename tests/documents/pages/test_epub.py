@@ -87,3 +87,14 @@ def test_a_damaged_or_protected_book_is_refused(changed, facts):
 def test_a_book_with_obfuscated_fonts_alone_is_read():
     fonts = encryption("http://www.idpf.org/2008/embedding")
     assert translated(epub(**{"META-INF/encryption.xml": fonts}), "epub").n_segments
+
+
+def test_a_chapter_with_a_self_closed_script_and_a_document_type_is_translated():
+    chapter = CHAPTER.replace("<title>", '<script src="a.js"/><title>').replace(
+        "<!DOCTYPE html>", '<!DOCTYPE html [<!ENTITY nbsp "&#160;">]>'
+    )
+    found = translated(epub(**{"OEBPS/text/chapter 1.xhtml": chapter}), "epub", loud)
+    assert found.notes == ()
+    text = member(found.raw, "OEBPS/text/chapter 1.xhtml")
+    assert text.startswith(chapter[: chapter.index("<title>")])
+    assert "A <b>BIG</b>" in text

@@ -1,12 +1,20 @@
 """Pages: what is text, what is not, and that only the text changes."""
 
+import re
+from functools import partial
 from html.parser import HTMLParser
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lxml import etree
 from lxml import html as lxml_html
-from tiny_documents import loud, translated
+from tiny_documents import loud, loud_around_placeholders, translated
+
+from mtkit.documents.filling import LEFT
+from mtkit.documents.pages import html_tags
+from mtkit.documents.reading import Options, document_of
+from mtkit.text.placeholders import PROSE
 
 PAGE = """<!DOCTYPE html>
 <html lang=en><head><title>My page</title><meta name="description" content="about us">
@@ -123,3 +131,84 @@ def test_a_comment_may_end_as_browsers_allow():
 def test_identifiers_in_cells_stay():
     page = "<table><tr><td>A-12</td><td>the door</td><td>order_id</td></tr></table>"
     assert translated(page.encode(), "html", loud).raw.decode() == page.replace("the door", "THE DOOR")
+
+
+XHTML = """<?xml version="1.0"?>
+<!DOCTYPE html [<!-- ] > --><!ENTITY nbsp "&#160;"><!ENTITY maker "A-B"> ]>
+<html xmlns="http://www.w3.org/1999/xhtml"><head><title/><script src="a.js"/><style/></head><body>
+<p>one&nbsp;<b/>cat of &maker;</p><p title="by &maker;" lang="en"><![CDATA[a < b]]> and <i>more</i></p><textarea/>
+<script>//<![CDATA[
+if (a<b) "<p>x</p>"
+//]]></script><ul><li>the end</li></ul></body></html>
+"""
+
+
+def test_xhtml_is_read_as_xml():
+    found = translated(XHTML.encode(), "html", loud)
+    assert found.notes == ()
+    text = found.raw.decode()
+    head, before = XHTML[: XHTML.index("<p>")], XHTML[XHTML.index("<textarea/>") :]
+    assert text.startswith(head)
+    assert text.endswith(before.replace("the end", "THE END"))
+    assert "&maker;</p>" in text
+    assert '<p title="by &maker;" lang="en">A &lt; B AND <i>MORE</i></p>' in text
+
+
+def test_lxml_sees_the_same_xml_before_and_after():
+    parser = etree.XMLParser(resolve_entities=False)
+    after = translated(XHTML.encode(), "html", loud).raw
+    elements = [
+        sorted((str(node.tag), sorted(node.attrib.items())) for node in etree.fromstring(raw, parser).iter("*"))
+        for raw in (XHTML.encode(), after)
+    ]
+    assert elements[0] == elements[1]
+
+
+def test_the_check_after_merging_does_not_share_the_faults_of_the_reader(monkeypatch):
+    page = '<html xmlns="http://www.w3.org/1999/xhtml"><script src="a.js"/><p>the cat</p></html>'
+    monkeypatch.setattr(html_tags, "_xml_tags", lambda text: iter(()))
+    found = translated(page.encode(), "html", loud)
+    assert found.raw.decode() == page
+    assert [note.kind for note in found.notes] == [LEFT]
+
+
+def test_xhtml_that_is_not_well_formed_is_read_as_html_and_the_user_learns_why():
+    page = '<html xmlns="http://www.w3.org/1999/xhtml">\n<p>the cat & dog</html>'
+    document = document_of(page.encode(), "html", Options())
+    [remark] = document.remarks
+    assert all(fact in remark for fact in ["line 2", "XML", "HTML"])
+    assert "THE CAT &amp; DOG" in translated(page.encode(), "html", loud).raw.decode()
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        '<p {% if a > b %}class="x"{% endif %}>the cat</p>',
+        "<{{ tag }}>the cat</{{ tag }}>",
+        '<p title="{{ t }}">the cat {{ a && b > c }}</p>',
+        "<p>the cat <?= h($x->y) ?> runs <% if x > y %>now<% end %></p>",
+        '<?php if ($a > $b) { echo "<p>no</p>"; } ?><p>the cat</p><?php echo "no',
+        '<p>{% trans "No. No." %} the cat {# no #} {{#if x}}runs{{/if}} {{> part }}</p>',
+        "<p>the cat {%\n  no\n%} runs</p>",
+        "<p>the *|NO|* cat [[no]] %%no%% #{no} $no$ __no__ [no] :no ${no} {{{no}}} {0} %{no}</p>",
+        "<!-- <script> no --><p>the cat</p>",
+        "<!--[if mso]><p>no</p><![endif]--><p>the cat</p><![if !mso]><p>runs</p><![endif]>",
+        '<!DOCTYPE html [<!ENTITY no "no > no">]><p>the cat & dog</p>',
+        "<template><p>the cat</p></template><object>runs</object><noscript>now</noscript>",
+        "<textarea>no <b> no</textarea><iframe><p>no</p></iframe><p>the cat</p>",
+        '<p>the <a href=no/>cat</a> runs <img src=no alt="now"/></p>',
+    ],
+)
+def test_only_language_is_translated(page):
+    pattern = re.compile("|".join(PROSE))
+    found = translated(page.encode(), "html", partial(loud_around_placeholders, pattern=pattern))
+    wanted = re.sub(r"\b(?:the|cat|runs|now|dog)\b", lambda word: word[0].upper(), page)
+    assert found.raw.decode() == wanted.replace("CAT & DOG", "CAT &amp; DOG")
+    assert found.notes == ()
+
+
+def test_a_tag_in_an_attribute_is_not_damaged():
+    page = '<p title="<b>big</b> text">a cat</p>'
+    found = translated(page.encode(), "html", loud)
+    assert found.raw.decode() == page.replace("a cat", "A CAT")
+    assert [note.kind for note in found.notes] == [LEFT]
