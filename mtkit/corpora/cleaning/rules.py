@@ -1,4 +1,4 @@
-"""The rules of `mtkit data clean`: a window of pairs in, which pairs each rule would drop and why out.
+"""The rules of `mtkit data clean`: each says which pairs of a window it would drop, and why.
 
 Each rule is a function of a window and the settings, without state, so a pair's verdict does not depend on how a corpus
 is cut into windows (in the rule `language`, with its blocks of neighbours, if no cut divides a block).

@@ -16,7 +16,7 @@ from numba import njit, types
 from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload
 
-PLAIN, RELU, ADD = 0, 1, 2  # what becomes of a sum: it is stored, its positive part is, or it is added to what is there
+PLAIN, RELU, ADD = 0, 1, 2  # store a sum, store its positive part, or add it
 
 _FEATURES = binding.get_host_cpu_features()
 HAS_FLOATS = bool(_FEATURES.get("avx2") and _FEATURES.get("fma")) or platform.machine() in ("aarch64", "arm64")

@@ -31,7 +31,7 @@ from mtkit.training.validation.dev_sets import SeveralScores, parts_of, validato
 from mtkit.training.validation.forecast import ValidationCost, forecast_loss
 from mtkit.training.validation.validator import DevScores, Validator
 
-_N_SAMPLES = 3  # of dev, to show what becomes of them
+_N_SAMPLES = 3  # examples of dev to show with their labels
 
 
 @dataclass(frozen=True)
