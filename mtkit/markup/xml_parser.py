@@ -1,5 +1,6 @@
 """Read XML with expat, without its dangerous features; an error names the line and the remedy."""
 
+import re
 from collections import Counter
 from collections.abc import Collection
 from functools import partial
@@ -22,6 +23,8 @@ class XmlParser:
         self._parser.StartDoctypeDeclHandler, self._parser.SkippedEntityHandler = self._doctype, self._entity
         self._depth = 0
         self._n_before = 0  # characters of the first line that are not of the text
+        self._n_bytes = 0  # of the chunks before the last
+        self._chunk = b""
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         """Handle the start of an element; what overrides this counts the depth, too."""
@@ -35,6 +38,8 @@ class XmlParser:
 
     def feed(self, chunk: bytes, *, is_last: bool = False) -> None:
         """Read the next bytes. Raises DataError if they are not well-formed, declare entities or nest too deeply."""
+        self._n_bytes += len(self._chunk)
+        self._chunk = chunk
         try:
             self._parser.Parse(chunk, is_last)
         except expat.ExpatError as error:
@@ -72,14 +77,23 @@ class XmlParser:
     def _remedy(self, what: str) -> str:
         if what == expat.errors.XML_ERROR_UNDEFINED_ENTITY:
             return "; replace it by the character itself"
+        if what == expat.errors.XML_ERROR_BAD_CHAR_REF:
+            return "; remove it, because XML has no such character"
         if what != expat.errors.XML_ERROR_INVALID_TOKEN:
             return ""
-        remedy = "; write & as &amp; and < as &lt;, and remove control characters"
-        if self._is_decoded:
-            return remedy
+        at = max(self._parser.ErrorByteIndex - self._n_bytes, 0)
+        before, byte = self._chunk[max(at - _LONGEST_NAME, 0) : at], self._chunk[at : at + 1]
+        if _BARE_AMPERSAND.search(before):
+            return "; write & as &amp;"
+        if before.endswith(b"<"):
+            return "; write < as &lt;"
+        if byte < b" " and byte not in b"\t\n\r":
+            return f"; remove the control character 0x{byte.hex()}"
+        if byte < b"\x80" or self._is_decoded:
+            return ""
         return (
-            f"{remedy}; if the text is in another encoding than UTF-8, name that in the first line, for example "
-            '<?xml version="1.0" encoding="windows-1252"?>'
+            f"; byte 0x{byte.hex()} is not UTF-8: if the text is in another encoding, name that in the first line, for "
+            'example <?xml version="1.0" encoding="windows-1252"?>'
         )
 
     def _doctype(self, _name: str, _system_id: str | None, _public_id: str | None, has_declarations: bool) -> None:
@@ -93,6 +107,8 @@ class XmlParser:
         raise self.error(f"&{name}; is not declared; replace it by the character itself")
 
 
+_LONGEST_NAME = 100  # bytes of an entity's name
+_BARE_AMPERSAND = re.compile(rb"&[\w.-]*\Z")
 _TOO_EARLY = (
     expat.errors.XML_ERROR_NO_ELEMENTS,
     expat.errors.XML_ERROR_UNCLOSED_TOKEN,

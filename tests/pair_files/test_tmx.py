@@ -196,16 +196,20 @@ def test_a_packed_file_under_another_name_is_told_with_its_ending(tmp_path, name
             list(read_one_file(tmp_path / name, ("en", "de")))
 
 
-@pytest.mark.parametrize(("text", "remedy"), [("a\1b", "control character"), ("a&nbsp;b", "the character itself")])
-def test_what_xml_does_not_allow_comes_with_the_remedy(tmp_path, text, remedy):
-    with pytest.raises(DataError, match=rf"m\.tmx: line 3, column \d+: .*{remedy}"):
-        texts(tmx(tmp_path, unit(en=text, de="b")))
+@pytest.mark.parametrize(("text", "remedy"), [("a\1b", "control character 0x01"), ("a&nbsp;b", "the character itself"),
+                                             ("Salt & pepper", "&amp;"), ("R&D", "&amp;"), ("x?a=1&b=2", "&amp;"),
+                                             ("a < b", "&lt;"), ("a <3", "&lt;"), ("&#2;", "remove it")])  # fmt: skip
+@pytest.mark.parametrize("n_before", [0, 1 << 16])  # bytes, so that the place is in the second piece that is read
+def test_what_xml_does_not_allow_comes_with_the_remedy(tmp_path, text, remedy, n_before):
+    with pytest.raises(DataError, match=rf"m\.tmx: line 3, column \d+: .*{remedy}") as error:
+        texts(tmx(tmp_path, unit(en=f"{'x' * n_before} {text}", de="b")))
+    assert "encoding" not in str(error.value)
 
 
 def test_a_byte_that_is_not_in_the_declared_encoding_is_told_with_the_remedy(tmp_path):
     path = tmp_path / "m.tmx"
     path.write_bytes((HEADER + unit(en="caf\u00e9", de="x") + END).encode("latin1"))
-    with pytest.raises(DataError, match=r"m.tmx: line 3, column \d+: .*encoding=\"windows-1252\""):
+    with pytest.raises(DataError, match=r"m.tmx: line 3, column \d+: .*0xe9.*encoding=\"windows-1252\""):
         texts(path)
 
 
