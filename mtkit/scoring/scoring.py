@@ -174,12 +174,12 @@ def score_candidates(translator: "Translator", translations: "Sequence[Translati
     Raises MtkitError if the translator's engine is not the native one.
     """
     models = native_models(translator.engine, "token scores")
-    tokenizers = translator.src_tokenizers * (len(models) if len(translator.src_tokenizers) == 1 else 1)
     limit = translator.max_src_tokens()
     problems: list[str | None] = []
     members: list[list[ForcedPair]] = [[] for _ in models]
     for translation in translations:
-        srcs = [tokenizer.encode(as_one_line(translation.src).strip()) for tokenizer in tokenizers]
+        [piece] = translator.cutter.encode([as_one_line(translation.src).strip()])
+        srcs = list(piece.ids) * (len(models) if len(piece.ids) == 1 else 1)
         longest = max(map(len, srcs))
         in_segments = translation.n_segments > 1 or longest > limit
         problem = BLANK if not longest else "the line was translated in segments" if in_segments else None

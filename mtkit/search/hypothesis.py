@@ -25,6 +25,7 @@ class Segment:
     never: tuple[int, ...] = ()  # target tokens that must not appear
     values: Mapping[str, str] = field(default_factory=dict)  # what the pieces of the tokens in `once` stand for
     gap: str = " "  # the white space before it in its line
+    in_capitals: bool = False  # its translation must be put in capitals
 
     def has_each_once(self, ids: Sequence[int]) -> bool:
         """Return whether a translation of these tokens is as `once` and `never` ask."""

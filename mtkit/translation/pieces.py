@@ -3,7 +3,7 @@
 The tokenizers encode each text once. If a text is too long, they also encode each part that is tried.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -20,9 +20,10 @@ class Piece:
 
     text: str  # one line, without white space around it
     ids: tuple[Sequence[int], ...]  # without EOS; by each source tokenizer, of which an ensemble may have several
-    replaced: Replaced  # the text with a token for each placeholder
+    replaced: Replaced  # the text as the model reads it, with a token for each placeholder
     prefix: tuple[int, ...] = ()  # target tokens that begin the translation
     gap: str = " "  # the white space before it, if it is not the first of its line
+    in_capitals: bool = False  # the model reads it as ordinary sentences, and its translation becomes capitals
     is_of_long: bool = False  # it belongs to a line that was too long for the model
 
     @property
@@ -39,17 +40,27 @@ class Piece:
 class Cutter:
     """Encodes texts, and splits those that are too long."""
 
-    def __init__(self, tokenizers: Sequence[Tokenizer]) -> None:
-        """tokenizers: the source tokenizers of all models; the first one's placeholders apply."""
+    def __init__(
+        self, tokenizers: Sequence[Tokenizer], lowered: Callable[[str], str | None] = lambda text: None
+    ) -> None:
+        """tokenizers: the source tokenizers of all models; the first one's placeholders apply.
+
+        lowered: returns a text in capitals as the model is to read it, or None; see `Capitals.lowered`.
+        """
         self.tokenizers = tokenizers
+        self._lowered = lowered
         self.placeholders = tokenizers[0].placeholders
 
     def encode(self, texts: Sequence[str]) -> list[Piece]:
         """Return each text, which is one line without white space around it, as a single piece."""
         replaced = [self.replaced(text) for text in texts]
-        read = [each.text for each in replaced]
-        ids = zip(*(tokenizer.encode_replaced(read) for tokenizer in self.tokenizers), strict=True)
-        return [Piece(*row) for row in zip(texts, ids, replaced, strict=True)]
+        lowered = [self._lowered(each.text) for each in replaced]
+        read = [each if low is None else replace(each, text=low) for each, low in zip(replaced, lowered, strict=True)]
+        ids = zip(
+            *(tokenizer.encode_replaced([each.text for each in read]) for tokenizer in self.tokenizers), strict=True
+        )
+        rows = zip(texts, ids, read, lowered, strict=True)
+        return [Piece(text, of_text, each, in_capitals=low is not None) for text, of_text, each, low in rows]
 
     def replaced(self, text: str) -> Replaced:
         """Return the text as the model reads it, with a token for each placeholder."""
@@ -58,7 +69,7 @@ class Cutter:
     def sentences(self, piece: Piece) -> list[Piece]:
         """Return the sentences of a piece; [piece] if it is one sentence."""
         marked, values = self._marked(piece.text)
-        spans = sentence_spans(marked)
+        spans = sentence_spans((piece.in_capitals and self._lowered(marked)) or marked)  # "NO. YES." has two
         if len(spans) == 1:
             return [piece]
         gaps = [piece.gap, *(marked[end:start] for (_, end), (start, _) in pairwise(spans))]

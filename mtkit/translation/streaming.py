@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import MtkitError
-from mtkit.pair_files.lines import as_one_line
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.tokens.placeholders import fill, restore
 from mtkit.translation.segments import gap_after
@@ -47,10 +46,10 @@ def translate_live(
 
         for hypotheses in engine.stream(segment, translator.decode):
             # without an end that later tokens may change: an incomplete character, a space that may be the last
-            beginning = _decode(translator, _common_prefix(hypotheses)).rstrip(_INCOMPLETE).rstrip()
+            beginning = translator.text_of(_common_prefix(hypotheses), segment).rstrip(_INCOMPLETE).rstrip()
             show(fill(beginning, segment.values))
         [best] = hypotheses
-        whole, _ = restore(_decode(translator, best.ids), segment.values)
+        whole, _ = restore(translator.text_of(best.ids, segment), segment.values)
         show(whole)
         done += start * bool(whole) + whole
         finished = finished and best.finished
@@ -60,7 +59,3 @@ def translate_live(
 def _common_prefix(hypotheses: Sequence[Hypothesis]) -> list[int]:
     columns = zip(*(hypothesis.ids for hypothesis in hypotheses), strict=False)
     return [column[0] for column in itertools.takewhile(lambda column: len(set(column)) == 1, columns)]
-
-
-def _decode(translator: Translator, ids: Sequence[int]) -> str:
-    return as_one_line(translator.tgt_tokenizer.decode(ids)).strip()

@@ -18,6 +18,7 @@ from mtkit.engines.choose import choose_engine
 from mtkit.errors import BundleError
 from mtkit.pair_files.lines import as_one_line, check_text, windows
 from mtkit.search.hypothesis import Engine, Hypothesis, Segment
+from mtkit.text.capitals import Capitals, is_in_capitals
 from mtkit.tokens.placeholders import Replaced, restore
 from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.translation import mbr
@@ -70,7 +71,7 @@ class Translator:
         self.is_ensemble = is_ensemble
         self.by_sentence = by_sentence
         self.placeholders = src_tokenizer.placeholders
-        self.cutter = Cutter(self.src_tokenizers)
+        self.cutter = Cutter(self.src_tokenizers, self._lowered)
         self.terminology = None
         if decode.terminology is not None:  # its phrases are words, even where a pattern matches them
             self.terminology = Terminology.load(decode.terminology, tgt_tokenizer.with_placeholders(()))
@@ -341,7 +342,25 @@ class Translator:
             never=tuple(token for token in self._reserved if token not in once),
             values=values,
             gap=piece.gap,
+            in_capitals=piece.in_capitals,
         )
+
+    def text_of(self, ids: Sequence[int], segment: Segment) -> str:
+        """Return the text of a segment's translation, with tokens for the placeholders."""
+        text = as_one_line(self.tgt_tokenizer.decode(ids)).strip()
+        return self.capitals.raised(text) if segment.in_capitals and self.capitals else text
+
+    def _lowered(self, text: str) -> str | None:
+        """Return a text in capitals, which the model has not learnt, as ordinary sentences; None for other text."""
+        return self.capitals.lowered(text) if is_in_capitals(text) and self.capitals else None
+
+    @cached_property
+    def capitals(self) -> Capitals | None:
+        """What writes text in capitals as the model knows it; None if its training text is unknown."""
+        if self.files is None or self.sides is None:
+            return None
+        data = self.files.config.data
+        return Capitals(self.sides.src.nats, data.src_lang, data.tgt_lang)
 
     @cached_property
     def _reserved(self) -> list[int]:
@@ -349,8 +368,7 @@ class Translator:
         return self.tgt_tokenizer.piece_ids(TOKENS) if self.placeholders else []
 
     def _candidate(self, hypothesis: Hypothesis, segment: Segment) -> Candidate:
-        text = as_one_line(self.tgt_tokenizer.decode(hypothesis.ids)).strip()
-        n_moved = 0
+        text, n_moved = self.text_of(hypothesis.ids, segment), 0
         if self.placeholders is not None:
             text, n_moved = restore(text, segment.values)
         return Candidate(text, hypothesis.ids, hypothesis.log_prob, hypothesis.score, hypothesis.finished, n_moved)

@@ -23,6 +23,7 @@ from mtkit.errors import DataError, MtkitError
 from mtkit.model.transformer import Transformer
 from mtkit.search.greedy import greedy
 from mtkit.search.step import SearchConfig
+from mtkit.text.capitals import Capitals
 from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.translation.translator import Translator
@@ -209,6 +210,19 @@ def test_the_bundle_tells_whether_lines_of_its_training_text_are_sentences(bundl
     assert [piece.text for piece in pieces] == (
         ["It rains.", "I love oranges."] if is_split else ["It rains. I love oranges."]
     )
+
+
+def nats(words: str) -> float:
+    return sum(5.0 if letter.isupper() else 1.0 for letter in words)
+
+
+def test_text_in_capitals_is_read_as_sentences_and_its_translation_becomes_capitals():
+    translator = copying(by_sentence=True)
+    translator.capitals = Capitals(nats, "en", "fr")
+    lines = ["IT IS HOT.  I SEE A CAT", "It is HOT.", "IT\nIS HOT."]
+    read = [segment.text for of_line in translator.segments(lines) for segment in of_line]
+    assert read == ["It is hot.", "I see a cat", "It is HOT.", "It is hot."]
+    assert translator.translate(lines) == ["IT IS HOT.  I SEE A CAT", "It is HOT.", "IT IS HOT."]
 
 
 def test_learned_positions_bound_input_and_output(warnings):

@@ -1,0 +1,73 @@
+"""Text in capitals: the case of each word, what stays, and when a model has learnt capitals."""
+
+import pytest
+
+from mtkit.text.capitals import Capitals, is_in_capitals
+
+KNOWN = """
+the The he He is in Is see a I dogs dog Paris NATO know Haus das ist don't Don't ısı no No
+""".split()  # noqa: SIM905
+
+
+def nats(words: str) -> float:
+    """Ten nats a known word, less for a frequent one, and twelve nats a letter of an unknown one."""
+    return sum(
+        (8 if word in ("The", "NATO", "I") else 10) if word in KNOWN else 12 * len(word) for word in words.split()
+    )
+
+
+def lowered(text: str, lang: str = "en") -> str | None:
+    return Capitals(nats, lang, "fr").lowered(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        ("THE DOGS SEE PARIS", "The dogs see Paris"),
+        ("HE IS IN THE DOG", "He is in the dog"),
+        ("NO! I DON'T KNOW. HE IS IN PARIS.", "No! I don't know. He is in Paris."),
+        ("NATO SEE THE DOG", "NATO see the dog"),
+        ("THE DOG IS IN %s IN {Name} IN <ph3>", "The dog is in %s in {Name} in <ph3>"),
+        ("SEE HTTPS://EXAMPLE.COM/A, THE DOGS", "See HTTPS://EXAMPLE.COM/A, the dogs"),
+        ("«THE DOGS» – SEE", "«The dogs» – see"),
+    ],
+)
+def test_words_get_the_case_that_is_usual_in_the_training_text(text, known):
+    assert lowered(text) == known
+
+
+def test_nouns_stay_capitals_where_the_training_text_has_them():
+    assert lowered("DAS IST DAS HAUS", "de") == "Das ist das Haus"
+
+
+def test_turkish_i():
+    assert lowered("THE ISI", "tr") == "The ısı"
+    assert Capitals(nats, "en", "tr").raised("iki ısı") == "İKİ ISI"
+    assert Capitals(nats, "en", "fr").raised("iki") == "IKI"
+
+
+@pytest.mark.parametrize(
+    "text", ["The NATO dogs", "NATO: the dog", "A", "I", "12", "", "我喜欢橙子", "5 €", "<ph1>", "A. 5"]
+)
+def test_other_text_is_not_in_capitals(text):
+    assert not is_in_capitals(text)
+    assert lowered(text) is None
+
+
+def test_a_model_that_knows_capitals_reads_them():
+    assert Capitals(lambda words: 10.0 * len(words.split()), "en", "fr").lowered("THE DOGS SEE PARIS") is None
+
+
+def test_a_single_acronym_stays():
+    assert lowered("NATO") is None
+
+
+def test_the_length_stays_so_that_places_do():
+    assert (
+        lowered("I SEE THE DOGS IN İS. THE DOG!") == "I see the dogs in İS. The dog!"
+    )  # whose lower case has one character more
+
+
+def test_the_translation_becomes_capitals_but_for_what_is_kept():
+    raised = Capitals(nats, "en", "fr").raised("L'été à Genève : voyez www.example.com, {name} et <ph1>.")
+    assert raised == "L'ÉTÉ À GENÈVE : VOYEZ www.example.com, {name} ET <ph1>."
