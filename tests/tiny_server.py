@@ -4,7 +4,7 @@ import asyncio
 import os
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,6 +84,7 @@ class LoudService(Service):
         if any(sentence.text == "fail" for sentence in sentences):
             raise BadRequest("cannot be encoded")
         results = {}
+        lines = terms if isinstance(terms, Sequence) else await terms([sentence.text for sentence in sentences])
         for sentence in sentences:
             try:
                 await (self.go.wait() if sentence.text == "wait" else asyncio.sleep(0))
@@ -95,7 +96,7 @@ class LoudService(Service):
                 Translated(sentence.text.upper(), others=others),
                 [
                     {"line": line, "source": src, "target": [tgt], "required": 1, "met": 0}
-                    for line, (src, tgt) in enumerate(terms)
+                    for line, (src, tgt) in enumerate(lines)
                     if src in sentence.text
                 ],
             )
@@ -155,7 +156,7 @@ def loud_backend(
     service = LoudService(cfg, pairs)
     service.corrections = corrections
     detector: Any = FirstLetterDetector([language.code for language in service.models.languages])
-    glossaries = None if cfg.glossaries is None else Glossaries(cfg.glossaries, cfg.limits.max_terms)
+    glossaries = None if cfg.glossaries is None else Glossaries(cfg.glossaries, cfg.limits.max_glossary_entries)
     return LoudBackend(
         cfg,
         service,

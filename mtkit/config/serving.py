@@ -22,7 +22,8 @@ class LimitsConfig(Section):
     )
     max_alternatives: int = Field(4, ge=0, description="most alternative translations of each text")
     max_file_mb: float = Field(10, gt=0, description="most megabytes in one document")
-    max_terms: int = Field(1_000, ge=0, description="most terms in one request's terminology, or in one glossary")
+    max_terms: int = Field(1_000, ge=0, description="most terms in one request's own terminology")
+    max_glossary_entries: int = Field(100_000, ge=1, description="most entries in one glossary of the DeepL API")
     requests_per_minute: int | None = Field(
         None,
         ge=1,
@@ -162,3 +163,8 @@ class ServeConfig(Section):
         except (OSError, UnicodeError):  # it cannot be listened to, either
             return False
         return all(ip_address(str(address[0]).partition("%")[0]).is_loopback for *_, address in found)
+
+    @property
+    def is_private(self) -> bool:
+        """Return whether all callers without a key are users of this machine."""
+        return self.is_local and not self.proxies

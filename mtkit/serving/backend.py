@@ -42,7 +42,7 @@ class Backend:
         remove_leftovers()
         corrections = None if cfg.corrections.file is None else Corrections(cfg)
         service = Service(cfg, corrections)
-        glossaries = None if cfg.glossaries is None else Glossaries(cfg.glossaries, cfg.limits.max_terms)
+        glossaries = None if cfg.glossaries is None else Glossaries(cfg.glossaries, cfg.limits.max_glossary_entries)
         documents = Documents(
             service, cfg.limits, lambda text, target: _source(service.models, _detector(service.models), text, target)
         )

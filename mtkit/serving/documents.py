@@ -8,7 +8,7 @@ import tempfile
 import time
 from asyncio import TimerHandle
 from collections import Counter, OrderedDict, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePath, PureWindowsPath
@@ -25,7 +25,7 @@ from mtkit.serving.caller import Caller
 from mtkit.serving.detection import UNDETERMINED, Source
 from mtkit.serving.refusals import BadRequest, Busy, Fault, NotFound, Refusal, TooLarge, TooLate, Unready
 from mtkit.serving.service import Service
-from mtkit.serving.texts import TermLine
+from mtkit.serving.texts import Terms
 from mtkit.serving.workers.pool import WorkerDied, start_worker
 
 Status = Literal["queued", "translating", "done", "error"]
@@ -49,7 +49,7 @@ class DocumentJob:
     tgt: str
     caller: Caller
     options: Options
-    terms: Sequence[TermLine]
+    terms: Terms
     folder: Path
     status: Status = "queued"
     n_done: int = 0  # sentences
@@ -109,7 +109,7 @@ class Documents:
         tgt: str,
         *,
         caller: Caller,
-        terms: Sequence[TermLine] = (),
+        terms: Terms = (),
         format: str | None = None,
     ) -> DocumentJob:
         """Accept a document and translate it when its turn comes.

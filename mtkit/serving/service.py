@@ -22,7 +22,7 @@ from mtkit.serving.texts import (
     Reader,
     Result,
     SourceText,
-    TermLine,
+    Terms,
     TranslatedSentence,
     TranslatedText,
     corrected_text,
@@ -217,7 +217,7 @@ class Service:
         format: Format = "text",
         read: Reader | None = None,
         n_alternatives: int = 0,
-        terms: Sequence[TermLine] = (),
+        terms: Terms = (),
         caller: Caller = NOBODY,
         correct: bool = True,
     ) -> TranslatedText:
@@ -251,7 +251,7 @@ class Service:
         return translated if corrected is None else with_correction(translated, text, corrected, n_alternatives)
 
     async def stream(
-        self, text: str, src: str, tgt: str, *, terms: Sequence[TermLine] = (), caller: Caller = NOBODY
+        self, text: str, src: str, tgt: str, *, terms: Terms = (), caller: Caller = NOBODY
     ) -> AsyncIterator[TranslatedSentence | TranslatedText]:
         """Yield the sentences of a text in order, each as soon as it is ready, and then the whole text.
 
@@ -322,7 +322,7 @@ class Service:
         patterns: Sequence[str],
         path: Sequence[Model],
         *,
-        terms: Sequence[TermLine] = (),
+        terms: Terms = (),
         caller: Caller = NOBODY,
     ) -> list[Translated]:
         """Translate sentences of a document after requests for texts; if the queue is full, wait until it has space.
@@ -380,7 +380,7 @@ class Service:
         path: Sequence[Model],
         *,
         n_best: int = 1,
-        terms: Sequence[TermLine] = (),
+        terms: Terms = (),
         caller: Caller = NOBODY,
         correct: bool = True,
     ) -> dict[str, Result]:
@@ -391,12 +391,13 @@ class Service:
         if terms and len(path) > 1:
             raise BadRequest("a terminology needs a model that translates directly between the two languages")
         corrected = self._corrections(path, sentences, caller) if correct and not terms else {}
+        lines = terms if isinstance(terms, Sequence) else await terms([sentence.text for sentence in sentences])
         results = {sentence.text: Result(Translated(sentence.text)) for sentence in sentences}
         # Whoever wants alternatives also gets what the models say of a corrected sentence.
         left = [sentence for sentence in sentences if n_best > 1 or sentence.text not in corrected]
         for index, model in enumerate(path):
             is_last = index == len(path) - 1
-            work = Work("translate", model.version, n_best if is_last else 1, tuple(patterns), term_lines(terms))
+            work = Work("translate", model.version, n_best if is_last else 1, tuple(patterns), term_lines(lines))
             sources = [results[sentence.text].translated.text for sentence in left]
             answers = await self.batcher.run(
                 work,

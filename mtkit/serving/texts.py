@@ -1,7 +1,7 @@
 """Split the text of a request into sentences, and build its translation from theirs."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,6 +18,8 @@ from mtkit.serving.refusals import BadRequest
 Format = Literal["text", "html"]
 Reader = Callable[[str], Document]  # raises DataError for a text that it cannot read
 TermLine = tuple[str, str]  # source, target
+TermLookup = Callable[[Sequence[str]], Awaitable[Sequence[TermLine]]]  # finds the terms that occur in sentences
+Terms = Sequence[TermLine] | TermLookup  # a lookup stands for a glossary, which is too large for each message
 
 _LARGE = 5_000  # characters of plain text, which take some 10 ms to read and fill
 # Texts that would hold up the event loop are read and filled here. Few threads, because each that computes can keep the

@@ -74,14 +74,16 @@ class Terminology:
         self.name = name
         self._spelling = spelling
         self._everywhere = [term for term in terms if term.source == EVERYWHERE]
-        # By first chunk, in lower case; longest first, and with capitals first among equally long ones.
-        self._by_start: dict[str, list[tuple[list[str], Term]]] = {}
-        for term in terms:
+        # By chunks in lower case, with capitals first; and by the first chunk, the lengths that follow, longest first.
+        self._by_chunks: dict[tuple[str, ...], list[tuple[list[str], Term]]] = {}
+        lengths: dict[str, set[int]] = {}
+        for term in sorted(terms, key=lambda term: any_case(term.source)):
             if term.source != EVERYWHERE:
                 parts = chunks(term.source)
-                self._by_start.setdefault(folded(parts[0]), []).append((parts, term))
-        for candidates in self._by_start.values():
-            candidates.sort(key=lambda item: (-len(item[0]), any_case(item[1].source)))
+                lower = tuple(map(folded, parts))
+                self._by_chunks.setdefault(lower, []).append((parts, term))
+                lengths.setdefault(lower[0], set()).add(len(parts))
+        self._lengths = {start: sorted(found, reverse=True) for start, found in lengths.items()}
 
     @classmethod
     def load(cls, path: Path, tgt_tokenizer: Tokenizer) -> "Terminology":
@@ -140,14 +142,11 @@ class Terminology:
 
     def _longest_at(self, words: list[str], lower: list[str], start: int) -> tuple[int, Term | None]:
         """Return the number of words to advance, and the term that they match, if any."""
-        for parts, term in self._by_start.get(lower[start], []):
-            end = start + len(parts)
-            if any_case(term.source):
-                matches = lower[start:end] == parts
-            else:
-                matches = words[start:end] in (parts, [capitalised(parts[0]), *parts[1:]])
-            if matches:
-                return len(parts), term
+        for n in self._lengths.get(lower[start], ()):
+            for parts, term in self._by_chunks.get(tuple(lower[start : start + n]), ()):
+                written = (parts, [capitalised(parts[0]), *parts[1:]])
+                if any_case(term.source) or words[start : start + n] in written:
+                    return n, term
         return 1, None
 
 

@@ -526,6 +526,23 @@ def test_glossaries_that_cannot_be_used_are_refused(keeping, values, fact):
     assert fact in message
 
 
+@pytest.mark.parametrize(
+    ("settings", "status"), [({}, 200), ({"host": "0.0.0.0"}, 403), ({"proxies": ["10.0.0.1"]}, 403)], ids=str
+)
+def test_callers_without_keys_share_no_glossaries_unless_all_use_this_machine(tmp_path, settings, status):
+    backend = loud_backend(glossaries=str(tmp_path / "glossaries.sqlite"), **settings)
+    answer = ask("GET", "/v3/glossaries", backend)
+    assert answer.status_code == status
+    assert status == 200 or "API key" in error_of(answer)[1]
+
+
+def test_a_glossary_may_have_a_hundred_thousand_entries(keeping):
+    """More than any text may have: some 3 MB of JSON."""
+    entries = "\n".join(f"Source-${n}\tTarget-${n}" for n in range(100_000))
+    made = ask("POST", "/v2/glossaries", keeping, json={**EN_TO_FR, "name": "Large", "entries": entries})
+    assert (made.status_code, made.json()["entry_count"]) == (201, 100_000)
+
+
 def test_pairs_of_glossaries_are_those_of_single_models(keeping):
     assert ask("GET", "/v2/glossary-language-pairs", keeping).json() == {
         "supported_languages": [

@@ -232,3 +232,60 @@ def test_another_process_that_writes_is_waited_for_not_for_ever(path, monkeypatc
     other.close()
     assert asyncio.run(glossaries.create(ANN, "Animals", {EN_FR: CATS})).dictionaries
     glossaries.close()
+
+
+TERMS = [("artist", "Maler"), ("proton beam", "Strahl"), ("Source-$1", "Ziel"), ("iPhone", "Telefon"), ("US", "USA")]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "sources"),
+    [
+        ("The artist was awarded a prize.", ["artist"]),
+        ("ARTIST", ["artist"]),
+        ("artists", []),
+        ("A Proton  Beam and an artist", ["proton beam", "artist"]),
+        ("a proton", []),
+        ("Source-$1 is here", ["Source-$1"]),
+        ("source-$1", []),  # a term with a capital applies as it is written
+        ("IPhone", ["iPhone"]),  # at the beginning of a sentence
+        ("give us", []),
+        ("", []),
+    ],
+)
+def test_the_entries_of_a_sentence_are_those_that_a_terminology_applies(glossaries, sentence, sources):
+    async def scenario():
+        id = (await glossaries.create(ANN, "Terms", {EN_FR: TERMS})).id
+        return await glossaries.terms_in([sentence], id, ANN, EN_FR)
+
+    assert asyncio.run(scenario()) == {source: dict(TERMS)[source] for source in sources}
+
+
+def test_the_entries_of_others_are_not_found(glossaries):
+    async def scenario():
+        id = (await glossaries.create(ANN, "Cats", {EN_FR: CATS})).id
+        with pytest.raises(NotFound):
+            await glossaries.terms_in(["cat"], id, BOB, EN_FR)
+        with pytest.raises(NotFound, match="fr-en"):
+            await glossaries.terms_in(["cat"], id, ANN, FR_EN)
+
+    asyncio.run(scenario())
+
+
+def test_the_cost_of_a_sentence_does_not_grow_with_the_glossary(path):
+    """Count what SQLite reads for a sentence, with 2 entries and with 20,000 that begin like its words."""
+
+    async def reads(n_entries):
+        glossaries = Glossaries(path, n_entries)
+        id = (await glossaries.create(ANN, "Large", {EN_FR: [(f"Source-{i}", f"{i}") for i in range(n_entries)]})).id
+        statements: list[str] = []
+        glossaries._database._connection.set_trace_callback(statements.append)
+        [*found] = await glossaries.terms_in(["Source-1 and the Source are here."], id, ANN, EN_FR)
+        plan = "EXPLAIN QUERY PLAN " + statements[-2]
+        [*steps] = glossaries._database._connection.execute(plan)
+        glossaries.close()
+        return found, len(statements), [step[-1] for step in steps]
+
+    few, many = asyncio.run(reads(2)), asyncio.run(reads(20_000))
+    assert few == many
+    assert few[0] == ["Source-1"]
+    assert len(many[2]) == 1 and "SEARCH entry USING INDEX" in many[2][0] and "source>?" in many[2][0]

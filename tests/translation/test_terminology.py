@@ -9,6 +9,7 @@ import pytest
 from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.errors import DataError
 from mtkit.tokens.tokenizer import Tokenizer, train_tokenizer
+from mtkit.translation import terminology
 from mtkit.translation.terminology import Terminology, TermReport
 
 
@@ -250,6 +251,15 @@ def test_a_long_term_is_shortened_in_the_report(load):
     report.add("my car", "rien", 1)
     assert max(map(len, report.lines())) < 250
     assert len(report.as_json()["terms"][0]["target"][0]) == 1999
+
+
+def test_a_sentence_looks_at_its_own_terms_alone(load, monkeypatch):
+    """Count the terms that are compared, of 2,000 that begin like the words of the sentence."""
+    terms = load("source\ttarget\n" + "".join(f"cat {n}\tchat {n}\n" for n in range(2_000)))
+    compared: list[str] = []
+    monkeypatch.setattr(terminology, "any_case", lambda source: compared.append(source) or True)
+    assert [term.source for term in terms.occurrences("A cat 7 and a cat.")] == ["cat 7"]
+    assert compared == ["cat 7"]
 
 
 def test_of_two_thousand_terms_those_of_the_sentence_apply(load):

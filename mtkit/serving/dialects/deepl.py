@@ -47,7 +47,7 @@ from mtkit.serving.dialects.values import (
 from mtkit.serving.documents import DocumentJob
 from mtkit.serving.models import ServedModels
 from mtkit.serving.refusals import BadRequest, Busy, NotFound, TooLarge
-from mtkit.serving.texts import Format, Reader, TermLine, TranslatedText
+from mtkit.serving.texts import Format, Reader, Terms, TranslatedText
 
 _NEWLINES = re.compile(r"\s*[\r\n]\s*")
 # Targets that clients name by their region; their official clients refuse the bare codes.
@@ -164,7 +164,7 @@ class _Dialect:
         tgt: str,
         values: TranslateRequest,
         read: Reader | None,
-        terms: Sequence[TermLine],
+        terms: Terms,
         caller: Caller,
     ) -> Translation:
         result = TranslatedText(text, [], [], [], [])
@@ -199,13 +199,13 @@ class _Dialect:
         code = code_of(self._backend, "source_lang", language)
         return Source(code, code, 1.0)
 
-    async def _terms(self, values: TranslateRequest | DocumentRequest, tgt: str, caller: Caller) -> list[TermLine]:
+    async def _terms(self, values: TranslateRequest | DocumentRequest, tgt: str, caller: Caller) -> Terms:
         """Return the terms of the glossaries that a request names. Raises Refusal."""
         if values.glossary_id and values.glossary_ids:
             raise BadRequest("glossary_ids cannot be used together with glossary_id")
         ids = [values.glossary_id] if values.glossary_id else values.glossary_ids or []
         if not ids:
-            return []
+            return ()
         if values.source_lang is None:
             raise BadRequest("a glossary needs source_lang")
         src = code_of(self._backend, "source_lang", values.source_lang)

@@ -1,5 +1,6 @@
 """The glossary routes of DeepL's API, versions 2 and 3."""
 
+import asyncio
 from collections.abc import Sequence
 
 from fastapi import APIRouter, Request, Response
@@ -27,8 +28,8 @@ from mtkit.serving.dialects.deepl_messages import (
 from mtkit.serving.dialects.openapi import refusals, takes
 from mtkit.serving.dialects.values import FORM, JSON, address_of, read_values
 from mtkit.serving.records.glossaries import Dictionary, Glossaries, Glossary, Pair, read_entries
-from mtkit.serving.refusals import BadRequest, Forbidden, TooLarge
-from mtkit.serving.texts import TermLine
+from mtkit.serving.refusals import BadRequest, Forbidden
+from mtkit.serving.texts import TermLine, TermLookup
 
 TSV = "text/tab-separated-values"
 _SCHEME = "deepl-auth-key"
@@ -50,18 +51,21 @@ def code_of(backend: Backend, parameter: str, language: str) -> str:
         raise BadRequest(f"{parameter}: {error}") from None
 
 
-async def terms_of(backend: Backend, ids: Sequence[str], pair: Pair, caller: Caller) -> list[TermLine]:
-    """Return the glossaries' terms for a pair of languages; the first term of each source wins. Raises Refusal."""
-    terms: dict[str, str] = {}
-    for id in ids:
-        for source, target in await _of(backend).entries(id, caller, _bare(pair)):
-            terms.setdefault(source, target)
-    most = backend.cfg.limits.max_terms
-    if len(terms) > most:
-        raise TooLarge(
-            f"the glossaries have {len(terms):,} terms together; use glossaries with at most {most:,} at a time"
-        )
-    return list(terms.items())
+async def terms_of(backend: Backend, ids: Sequence[str], pair: Pair, caller: Caller) -> TermLookup:
+    """Return a lookup of the glossaries' terms for a pair of languages; the first term of each source wins.
+
+    Raises Refusal, as the lookup does if a glossary is deleted before it is used.
+    """
+    glossaries, pair = _of(backend, caller), _bare(pair)
+
+    async def lookup(sentences: Sequence[str]) -> list[TermLine]:
+        terms: dict[str, str] = {}
+        for id in ids:
+            terms = {**await glossaries.terms_in(sentences, id, caller, pair), **terms}
+        return list(terms.items())
+
+    await lookup(())
+    return lookup
 
 
 def router(backend: Backend) -> APIRouter:
@@ -97,20 +101,22 @@ def _add_version_2(routes: APIRouter, backend: Backend) -> None:
         """Create a glossary for one pair of languages."""
         values = await read_values(request, GlossaryRequest)
         caller = caller_of(backend, request, values.auth_key)
-        pair, entries = _dictionary(backend, values)
-        return _json(_monolingual(await _of(backend).create(caller, values.name, {pair: entries})), 201)
+        pair, entries = await _dictionary(backend, values)
+        return _json(_monolingual(await _of(backend, caller).create(caller, values.name, {pair: entries})), 201)
 
     @routes.get("/v2/glossaries", responses={200: {"model": GlossaryList}, **_READING})
     async def list_glossaries(request: Request) -> Response:
         """List the glossaries for a single pair of languages."""
-        found = await _of(backend).all_of(caller_of(backend, request))
+        caller = caller_of(backend, request)
+        found = await _of(backend, caller).all_of(caller)
         single = [_monolingual(glossary) for glossary in found if len(glossary.dictionaries) == 1]
         return _json(GlossaryList(glossaries=single))
 
     @routes.get("/v2/glossaries/{glossary_id}", responses={200: {"model": GlossaryReply}, **_READING})
     async def get_glossary(glossary_id: str, request: Request) -> Response:
         """Describe a glossary."""
-        return _json(_monolingual(await _of(backend).get(glossary_id, caller_of(backend, request))))
+        caller = caller_of(backend, request)
+        return _json(_monolingual(await _of(backend, caller).get(glossary_id, caller)))
 
     @routes.get(
         "/v2/glossaries/{glossary_id}/entries",
@@ -120,15 +126,16 @@ def _add_version_2(routes: APIRouter, backend: Backend) -> None:
     async def get_glossary_entries(glossary_id: str, request: Request) -> Response:
         """Return the entries of a glossary."""
         caller = caller_of(backend, request)
-        [dictionary] = _single(await _of(backend).get(glossary_id, caller))
-        entries = await _of(backend).entries(glossary_id, caller, dictionary.pair)
+        [dictionary] = _single(await _of(backend, caller).get(glossary_id, caller))
+        entries = await _of(backend, caller).entries(glossary_id, caller, dictionary.pair)
         return PlainTextResponse(_as_tsv(entries), media_type=TSV)
 
     @routes.delete("/v2/glossaries/{glossary_id}", status_code=204, response_class=Response, responses=_READING)
     @routes.delete("/v3/glossaries/{glossary_id}", status_code=204, response_class=Response, responses=_READING)
     async def delete_glossary(glossary_id: str, request: Request) -> Response:
         """Delete a glossary."""
-        await _of(backend).remove(glossary_id, caller_of(backend, request))
+        caller = caller_of(backend, request)
+        await _of(backend, caller).remove(glossary_id, caller)
         return Response(status_code=204)
 
 
@@ -145,19 +152,21 @@ def _add_version_3(routes: APIRouter, backend: Backend) -> None:
         """Create a glossary."""
         values = await read_values(request, MultilingualRequest)
         caller = caller_of(backend, request)
-        dictionaries = _dictionaries(backend, values.dictionaries)
-        return _json(_multilingual(await _of(backend).create(caller, values.name, dictionaries)), 201)
+        dictionaries = await _dictionaries(backend, values.dictionaries)
+        return _json(_multilingual(await _of(backend, caller).create(caller, values.name, dictionaries)), 201)
 
     @routes.get("/v3/glossaries", responses={200: {"model": MultilingualList}, **_READING})
     async def list_multilingual_glossaries(request: Request) -> Response:
         """List all glossaries."""
-        found = await _of(backend).all_of(caller_of(backend, request))
+        caller = caller_of(backend, request)
+        found = await _of(backend, caller).all_of(caller)
         return _json(MultilingualList(glossaries=list(map(_multilingual, found))))
 
     @routes.get("/v3/glossaries/{glossary_id}", responses={200: {"model": MultilingualReply}, **_READING})
     async def get_multilingual_glossary(glossary_id: str, request: Request) -> Response:
         """Describe a glossary."""
-        return _json(_multilingual(await _of(backend).get(glossary_id, caller_of(backend, request))))
+        caller = caller_of(backend, request)
+        return _json(_multilingual(await _of(backend, caller).get(glossary_id, caller)))
 
     @routes.patch(
         "/v3/glossaries/{glossary_id}",
@@ -168,15 +177,17 @@ def _add_version_3(routes: APIRouter, backend: Backend) -> None:
         """Rename a glossary or add entries to its dictionaries."""
         values = await read_values(request, ChangeRequest)
         caller = caller_of(backend, request)
-        entries = _dictionaries(backend, values.dictionaries)
-        return _json(_multilingual(await _of(backend).update(glossary_id, caller, name=values.name, entries=entries)))
+        entries = await _dictionaries(backend, values.dictionaries)
+        return _json(
+            _multilingual(await _of(backend, caller).update(glossary_id, caller, name=values.name, entries=entries))
+        )
 
     @routes.get("/v3/glossaries/{glossary_id}/entries", responses={200: {"model": EntriesReply}, **_READING})
     async def get_dictionary(glossary_id: str, source_lang: str, target_lang: str, request: Request) -> Response:
         """Return the entries of a dictionary."""
         caller = caller_of(backend, request)
         pair = _bare((source_lang, target_lang))
-        entries = _as_tsv(await _of(backend).entries(glossary_id, caller, pair))
+        entries = _as_tsv(await _of(backend, caller).entries(glossary_id, caller, pair))
         dictionary = DictionaryEntries(source_lang=pair[0], target_lang=pair[1], entries=entries)
         return _json(EntriesReply(dictionaries=[dictionary]))
 
@@ -189,8 +200,8 @@ def _add_version_3(routes: APIRouter, backend: Backend) -> None:
         """Replace the entries of a dictionary, or create it."""
         values = await read_values(request, DictionaryRequest)
         caller = caller_of(backend, request)
-        pair, entries = _dictionary(backend, values)
-        return _json(_described(await _of(backend).replace(glossary_id, caller, pair, entries)))
+        pair, entries = await _dictionary(backend, values)
+        return _json(_described(await _of(backend, caller).replace(glossary_id, caller, pair, entries)))
 
     @routes.delete(
         "/v3/glossaries/{glossary_id}/dictionaries", status_code=204, response_class=Response, responses=_READING
@@ -198,13 +209,17 @@ def _add_version_3(routes: APIRouter, backend: Backend) -> None:
     async def delete_dictionary(glossary_id: str, source_lang: str, target_lang: str, request: Request) -> Response:
         """Delete a dictionary."""
         pair = _bare((source_lang, target_lang))
-        await _of(backend).remove_dictionary(glossary_id, caller_of(backend, request), pair)
+        caller = caller_of(backend, request)
+        await _of(backend, caller).remove_dictionary(glossary_id, caller, pair)
         return Response(status_code=204)
 
 
-def _of(backend: Backend) -> Glossaries:
+def _of(backend: Backend, caller: Caller) -> Glossaries:
+    """Return the glossaries. Raises Forbidden if there are none, or if the caller could be anyone."""
     if backend.glossaries is None:
         raise Forbidden("this service does not keep glossaries; its operator can set `glossaries` to a file for them")
+    if not (caller.name or backend.cfg.is_private):
+        raise Forbidden("a glossary needs an API key, because the service cannot tell callers without one apart")
     return backend.glossaries
 
 
@@ -213,18 +228,18 @@ def _bare(pair: Pair) -> Pair:
     return primary_code(pair[0]), primary_code(pair[1])
 
 
-def _dictionary(backend: Backend, values: DictionaryRequest) -> tuple[Pair, list[TermLine]]:
+async def _dictionary(backend: Backend, values: DictionaryRequest) -> tuple[Pair, list[TermLine]]:
     """Return the pair of languages and the entries of a dictionary. Raises BadRequest."""
     src = code_of(backend, "source_lang", values.source_lang)
     tgt = code_of(backend, "target_lang", values.target_lang)
     if len(backend.service.models.path(src, tgt)) != 1:
         raise BadRequest(f"no single model translates {values.source_lang} into {values.target_lang}")
     pair = _bare((values.source_lang, values.target_lang))
-    return pair, read_entries(values.entries, values.entries_format, pair)
+    return pair, await asyncio.to_thread(read_entries, values.entries, values.entries_format, pair)
 
 
-def _dictionaries(backend: Backend, values: Sequence[DictionaryRequest]) -> dict[Pair, list[TermLine]]:
-    dictionaries = dict(_dictionary(backend, dictionary) for dictionary in values)
+async def _dictionaries(backend: Backend, values: Sequence[DictionaryRequest]) -> dict[Pair, list[TermLine]]:
+    dictionaries = dict([await _dictionary(backend, dictionary) for dictionary in values])
     if len(dictionaries) < len(values):
         raise BadRequest("two dictionaries are for the same pair of languages")
     return dictionaries

@@ -25,7 +25,8 @@ from mtkit.version import __version__
 
 _TRANSLATING = "/translate", "/api/translate", "/api/stream", "/v2/translate"  # paths that translate at once
 _CLIENT_CLOSED = 499  # nginx's name for it; no client receives it
-_FILE_PATHS = "/translate_file", "/v2/document", "/api/document"  # beginnings of paths that take documents
+# beginnings of paths that take documents, or the entries of a glossary, which may be as long
+_FILE_PATHS = "/translate_file", "/v2/document", "/api/document", "/v2/glossaries", "/v3/glossaries"
 _METHODS = "DELETE", "GET", "HEAD", "PATCH", "POST", "PUT"
 _PREFLIGHT_S = 3600  # that a browser may remember what a page of another origin may do
 

@@ -171,7 +171,7 @@ class Corrections:
         assert cfg.corrections.file is not None
         self._file = CorrectionFile(cfg.corrections.file)
         self._vetted_act = cfg.corrections.apply == "vetted"
-        self._is_private = cfg.is_local and not cfg.proxies
+        self._is_private = cfg.is_private
         self._accepted: dict[tuple[str, str, str], str] = {}  # suggestion by src, tgt and key
         self._vetted: dict[tuple[str, str, str, str], str] = {}  # by src, tgt, key and caller
         self._version: int | None = None  # SQLite's count of what others have changed

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from mtkit.languages import primary_code
+from mtkit.search.constraints import chunks, folded
 from mtkit.serving.caller import Caller
 from mtkit.serving.records.database import Database
 from mtkit.serving.refusals import BadRequest, NotFound, Refusal, TooLarge
@@ -23,7 +24,7 @@ Pair = tuple[str, str]  # codes of source and target, without script and region:
 
 _MOST_GLOSSARIES = 1000  # of a caller, as DeepL has it
 _MOST_BYTES = 1024  # of a name or term, as DeepL has it
-_FULL_GLOSSARIES = 100  # what all entries of a caller may fill
+_FULL_GLOSSARIES = 10  # what all entries of a caller may fill
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _ALTERNATIVES = " | "  # what separates them in a terminology
 _SCHEMA = (
@@ -122,6 +123,25 @@ class Glossaries:
 
         return await self._database.run(work)
 
+    async def terms_in(self, sentences: Sequence[str], id: str, caller: Caller, pair: Pair) -> dict[str, str]:
+        """Return the entries for a pair of languages that occur in sentences: targets by source.
+
+        The cost depends on the sentences and their terms, not on the size of the glossary.
+        Raises NotFound if there is no such glossary, or none for the pair.
+        """
+
+        def work(connection: sqlite3.Connection) -> dict[str, str]:
+            _name_and_time(connection, id, caller)
+            if _next_entry(connection, id, pair, "") is None:
+                _no_dictionary(pair)
+            return {
+                source: target
+                for sentence in sentences
+                for source, target in _entries_in(connection, id, pair, sentence)
+            }
+
+        return await self._database.run(work)
+
     async def update(
         self, id: str, caller: Caller, *, name: str | None = None, entries: Mapping[Pair, Sequence[TermLine]] = {}
     ) -> Glossary:
@@ -191,14 +211,47 @@ class Glossaries:
 
 
 def _glossary(connection: sqlite3.Connection, id: str, caller: Caller) -> Glossary:
-    query = "SELECT name, created FROM glossary WHERE (id, caller) = (?, ?)"
-    found = connection.execute(query, [id, caller.name]).fetchone()
-    if found is None:
-        raise NotFound("no such glossary; list yours to see their ids")
+    name, created = _name_and_time(connection, id, caller)
     query = "SELECT src, tgt, count(*) FROM entry WHERE glossary = ? GROUP BY src, tgt ORDER BY min(rowid)"
     dictionaries = [Dictionary((src, tgt), n) for src, tgt, n in connection.execute(query, [id])]
-    name, created = found
     return Glossary(id, name, created, dictionaries)
+
+
+def _name_and_time(connection: sqlite3.Connection, id: str, caller: Caller) -> tuple[str, str]:
+    query = "SELECT name, created FROM glossary WHERE (id, caller) = (?, ?)"
+    found: tuple[str, str] | None = connection.execute(query, [id, caller.name]).fetchone()
+    if found is None:
+        raise NotFound("no such glossary; list yours to see their ids")
+    return found
+
+
+def _entries_in(connection: sqlite3.Connection, id: str, pair: Pair, sentence: str) -> Iterator[TermLine]:
+    """Yield the entries that can apply to a sentence, in the spellings that a terminology accepts.
+
+    From each word on, it follows the sentence as long as an entry begins in the same way.
+    """
+    words = chunks(_tidy(sentence))
+    lower = list(map(folded, words))
+    for start, word in enumerate(words):
+        small = word[:1].lower() + word[1:]  # an entry may begin with a capital at the beginning of a sentence
+        for beginning, is_folded in {(lower[start], True), (word, words == lower), (small, words == lower)}:
+            following, at = lower if is_folded else words, start + 1
+            while (entry := _next_entry(connection, id, pair, beginning)) and entry[0].startswith(beginning):
+                if entry[0] == beginning:
+                    yield entry
+                if at == len(words):
+                    break
+                beginning, at = beginning + following[at], at + 1
+
+
+def _next_entry(connection: sqlite3.Connection, id: str, pair: Pair, source: str) -> TermLine | None:
+    """Return the entry with this source or, in the order of the index, the one that follows."""
+    query = (
+        "SELECT source, target FROM entry WHERE (glossary, src, tgt) = (?, ?, ?) AND source >= ? "
+        "ORDER BY source LIMIT 1"
+    )
+    found: TermLine | None = connection.execute(query, [id, *pair, source]).fetchone()
+    return found
 
 
 def _delete(connection: sqlite3.Connection, id: str, pair: Pair) -> int:
@@ -221,7 +274,7 @@ def read_entries(text: str, format: EntriesFormat, pair: Pair) -> list[TermLine]
     """
     entries: dict[str, str] = {}
     for number, cells in _rows(text, format):
-        tidy = [" ".join(unicodedata.normalize("NFC", cell).split()) for cell in cells]
+        tidy = list(map(_tidy, cells))
         if len(tidy) == 4 and format == "csv" and (primary_code(tidy[2]), primary_code(tidy[3])) == pair:
             tidy = tidy[:2]
         source, target = _checked(number, cells, tidy)
@@ -230,6 +283,10 @@ def read_entries(text: str, format: EntriesFormat, pair: Pair) -> list[TermLine]
     if not entries:
         raise BadRequest("a dictionary needs at least one entry")
     return list(entries.items())
+
+
+def _tidy(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", text).split())
 
 
 def _rows(text: str, format: EntriesFormat) -> Iterator[tuple[int, list[str]]]:
