@@ -16,9 +16,15 @@ from mtkit.text.sentences import FINAL
 from mtkit.text.words import has_letters
 
 # A line break inside a wrapped paragraph: after a long line without the end of a sentence, not before a list item.
-_SOFT_BREAK = re.compile(rf"(?<=[^\n]{{40}})(?<![{FINAL}:;\s])[ \t]*\n[ \t]*(?=[\w(\"'%{{])(?!\w{{1,3}}[.)]\s)")
+_SOFT_BREAK = re.compile(r"(?<=[^\n]{40})(?<!\s)[ \t]*\n[ \t]*(?=[\w(\"'%{])(?!\w{1,3}[.)]\s)")
+_ENDS_LINE = f"{FINAL}:;"
+_LONGEST_ENTITY = 40  # characters, if it is escaped
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]*\x1b\[[0-9;]{0,20}m|[\x00-\x09\x0b-\x1f\x7f]+")
-_BREAK = re.compile(rf"{_CONTROL.pattern}|(?<![ \t])[ \t]*\n[ \t]*|(?<![\s.!?])  +(?=\S)")  # or the gap of a table
+WRITTEN_BREAK = re.compile(r"[ \t]*(?:(?:&amp;|&)#(?:[xX]0{0,4}[9aAdD]|0{0,4}(?:9|10|13));[ \t]*)+")  # or tab, for XML
+_BREAK = re.compile(
+    rf"{_CONTROL.pattern}|{WRITTEN_BREAK.pattern}|(?<![ \t])[ \t]*\n[ \t]*|(?<![\s.!?])  +(?=\S)"
+)  # or the gap of a table
+_TABS = re.compile(r"(?:[ \t]|(?:&amp;|&)#[xX]?0*9;)+")
 _BLOCKS = re.compile(  # of HTML, which end a sentence
     r"(?:</?(?:p|div|li|ul|ol|h[1-6]|table|tr|td|th|dl|dt|dd|blockquote|section|hr|br)\b[^<>]{0,1000}>\s*)++",
     re.IGNORECASE,
@@ -103,14 +109,24 @@ def breaks(text: str, first: int, last: int) -> Iterator[Piece]:
     at = first
     for match in _BREAK.finditer(text, first, last):
         start, end = match.span()
-        if "\n" in match[0] and not _SOFT_BREAK.match(text, start):
+        if "\n" in match[0] and not _is_soft(text, start):
             continue
         if at < start:
             yield Piece(at, start)
-        yield Piece(start, end, Code(text[start:end], "single", text="" if "\x1b" in match[0] else " "))
+        shown = "" if "\x1b" in match[0] else "\n" if "#" in match[0] and not _TABS.fullmatch(match[0]) else " "
+        yield Piece(start, end, Code(text[start:end], "single", text=shown))
         at = end
     if at < last:
         yield Piece(at, last)
+
+
+def _is_soft(text: str, start: int) -> bool:
+    """Return whether a sentence goes on behind a line break."""
+    if not _SOFT_BREAK.match(text, start):
+        return False
+    end = text[max(0, start - _LONGEST_ENTITY) : start]
+    end = html.unescape(html.unescape(end)) if end.endswith(";") else end  # twice: XML may hold HTML
+    return end[-1] not in _ENDS_LINE
 
 
 def refuse_branches(text: str) -> Callable[[str], str]:

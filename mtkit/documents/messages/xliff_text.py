@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from mtkit.documents.messages.message_text import Message, breaks, message_of
+from mtkit.documents.messages.message_text import WRITTEN_BREAK, Message, breaks, message_of
 from mtkit.documents.pieces import Piece, trimmed
 from mtkit.markup.xml_tokens import Token, ends_of, escape, unescape
 from mtkit.text.inline import Code, Inline, Kind, inline_of
@@ -34,7 +34,7 @@ def source_text(text: str, tokens: Sequence[Token]) -> SourceText | None:
     if not tokens:
         return None
     raw = text[tokens[0].start : tokens[-1].end]
-    if all(token.kind == "text" for token in tokens):
+    if all(token.kind == "text" for token in tokens) and not WRITTEN_BREAK.search(raw):
         return _of_message(message_of(unescape(raw)), raw, escape)
     if len(tokens) == 1 and tokens[0].kind == "cdata":
         return _of_message(message_of(tokens[0].content), raw, _as_cdata)

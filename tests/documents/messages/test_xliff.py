@@ -20,6 +20,8 @@ _NEW = [  # source, and the target that it gets
     ("Press &lt;b&gt;this&lt;/b&gt; now", "PRESS &lt;b&gt;THIS&lt;/b&gt; NOW"),
     ("<![CDATA[Press <b>this</b> & that]]>", "<![CDATA[PRESS <b>THIS</b> & THAT]]>"),
     ("\n   around <ph id='1'>code text</ph>\n  ", "\n   AROUND <ph id='1'>code text</ph>\n  "),
+    ("One.&#10;Two &amp;#xA; three.&#9;four &#13;&#10;five", "ONE.&#10;TWO &amp;#xA; THREE.&#9;FOUR &#13;&#10;FIVE"),
+    ("One.&#10;Two.", "ONE.&#10;TWO."),
     ("the <mrk mtype='protected'>brand name</mrk> here", "THE <mrk mtype='protected'>brand name</mrk> HERE"),
     ("both &lt;i&gt;kinds&lt;/i&gt; <x id='1'/> here", "BOTH &lt;i&gt;KINDS&lt;/i&gt; <x id='1'/> HERE"),
 ]  # fmt: skip
