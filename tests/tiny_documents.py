@@ -10,7 +10,7 @@ from mtkit.documents.document import Document
 from mtkit.documents.filling import TranslatedDocument, fill, sentences_to_translate
 from mtkit.documents.reading import Options, document_of
 from mtkit.documents.sentences import Alignment, Translated
-from mtkit.text.placeholders import PLACEHOLDER
+from mtkit.text.placeholders import PLACEHOLDER, PROSE
 from mtkit.text.words import word_spans
 from mtkit.tokens.placeholders import Placeholders
 
@@ -51,3 +51,8 @@ def loud_around_placeholders(text: str, pattern: re.Pattern[str] = PLACEHOLDER) 
     starts, ends = [0, *(end for _, end in kept)], [*(start for start, _ in kept), len(text)]
     loud_parts = (text[start:end].upper() for start, end in zip(starts, ends, strict=True))
     return "".join(part for pair in zip(loud_parts, [*(text[a:b] for a, b in kept), ""], strict=True) for part in pair)
+
+
+def loud_prose(text: str) -> str:
+    """The same for text that people read."""
+    return loud_around_placeholders(text, re.compile("|".join(PROSE)))

@@ -20,7 +20,7 @@ FORMATS: Mapping[str, tuple[str, ...]] = {  # and their file extensions
     "properties": ("properties",),
     "apple": ("strings",),
     "html": ("html", "htm", "xhtml", "xht"),
-    "markdown": ("md", "markdown"),
+    "markdown": ("md", "markdown", "mdx"),
     "subtitles": ("srt", "vtt"),
     "po": ("po", "pot"),
     "csv": ("csv", "tsv", "tab"),

@@ -15,6 +15,7 @@ STATEMENTS = "|".join(  # what a template does, and its comments; it shows nothi
         _between(r"\{%", r"%\}"),  # Jinja, Django, Liquid, Twig
         _between(r"\{#(?=[\s-])", r"#\}"),  # their comments
         _between(r"\{\{(?=[!#/^<>%])", r"\}\}"),  # Handlebars, Mustache, Hugo
+        _between(r"\{/\*", r"\*/\}"),  # comments of JSX
         _between("<%", "%>"),  # ERB, EJS, JSP
         r"<\?(?:php\b|=)(?:(?!\?>)[\s\S])*+(?:\?>|\Z)",  # PHP
     ]

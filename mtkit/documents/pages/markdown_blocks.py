@@ -28,6 +28,13 @@ _OWN_LINE = re.compile(
     r"|:[ \t]+"  # a definition
     r"|\{[:%][^{}]*%?\}[ \t]*$|\{\{.*\}\}[ \t]*$"  # attributes, tags of templates
 )
+_MODULE_CODE = re.compile(  # of MDX: statements between blank lines
+    r"(?:\A|(?<=\A\n)|(?<=\A\r\n)|(?<=\n\n)|(?<=\n\r\n))"
+    r"(?:import\s+(?:(?:[\w$*, \t]|\{[^{}'\"]{0,2000}\}){1,500}\sfrom\s+)?['\"][^'\"\n]+['\"]\s*;?[ \t\r]*$"
+    r"|export\s+(?:(?:const|let|var)\s+[\w{\[][^=\n]*=|(?:default\s+)?(?:async\s+)?(?:function\b|class\s)|[{*]"
+    r"|default\s[^\n]*[;{(>][ \t\r]*$)).*(?:\n(?!```|~~~|.*</script).*\S.*)*",
+    re.MULTILINE,
+)
 _FOOTNOTE = re.compile(r"\[\^[^\s\[\]]{1,99}\]:")
 _BLANK = " \t"
 Kind = Literal["paragraph", "heading", "cell", "html", "definition"]
@@ -69,7 +76,8 @@ def blocks_of(text: str) -> Blocks:
     skipped = front_matter.end() if front_matter else 0
     env: dict[str, Any] = {}
     parser = _parser()
-    tokens = parser.parse("\n" * n_skipped + text[skipped:], env)
+    without_code = _MODULE_CODE.sub(lambda code: "\n" * code[0].count("\n"), text[skipped:])
+    tokens = parser.parse("\n" * n_skipped + without_code, env)
     for token in tokens:
         if token.nesting == 1 and token.level + 1 >= _MOST_LEVELS and token.type in _CONTAINERS:
             line = token.map[0] + 1 if token.map else 1

@@ -1,7 +1,6 @@
 """Pages: what is text, what is not, and that only the text changes."""
 
 import re
-from functools import partial
 from html.parser import HTMLParser
 
 import pytest
@@ -9,12 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 from lxml import html as lxml_html
-from tiny_documents import loud, loud_around_placeholders, translated
+from tiny_documents import loud, loud_prose, translated
 
 from mtkit.documents.filling import LEFT
 from mtkit.documents.pages import html_tags
 from mtkit.documents.reading import Options, document_of
-from mtkit.text.placeholders import PROSE
 
 PAGE = """<!DOCTYPE html>
 <html lang=en><head><title>My page</title><meta name="description" content="about us">
@@ -200,8 +198,7 @@ def test_xhtml_that_is_not_well_formed_is_read_as_html_and_the_user_learns_why()
     ],
 )
 def test_only_language_is_translated(page):
-    pattern = re.compile("|".join(PROSE))
-    found = translated(page.encode(), "html", partial(loud_around_placeholders, pattern=pattern))
+    found = translated(page.encode(), "html", loud_prose)
     wanted = re.sub(r"\b(?:the|cat|runs|now|dog)\b", lambda word: word[0].upper(), page)
     assert found.raw.decode() == wanted.replace("CAT & DOG", "CAT &amp; DOG")
     assert found.notes == ()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from tiny_counts import n_calls
-from tiny_documents import loud, translated
+from tiny_documents import loud, loud_prose, translated
 
 from mtkit.documents.pages.markdown_blocks import blocks_of
 from mtkit.documents.pages.markdown_inline import marks_of
@@ -320,3 +320,43 @@ def test_hostile_texts_take_work_in_proportion_to_their_length(piece):
 
     n_calls_to_read(1)  # builds the parser
     assert n_calls_to_read(600) < 2.5 * n_calls_to_read(300)
+
+
+MDX = """import Tabs from '@theme/Tabs';
+import {
+  a,
+  b,
+} from "./c";
+
+# the title
+
+export const size = 3;
+export default function Page({ children }) {
+  return <b>no</b>;
+}
+
+{/* no. no */}
+
+import the big cat from the house.
+
+```js
+import no from 'no';
+```
+
+<script>
+import no from 'no';
+</script>
+
+the [[no]] cat ![[no.png]] {{< no "no" >}}
+"""
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_code_of_mdx_and_templates_stays(newline):
+    for before in ("", "---\ntitle: x\n---\n", "text\n\n"):
+        page = (before + MDX).replace("\n", newline)
+        found = translated(page.encode(), "markdown", loud_prose)
+        wanted = (before.replace("text", "TEXT") + MDX).replace("# the title", "# THE TITLE")
+        wanted = wanted.replace("import the big cat from the house.", "IMPORT THE BIG CAT FROM THE HOUSE.")
+        wanted = wanted.replace("the [[no]] cat", "THE [[no]] CAT")
+        assert found.raw.decode() == wanted.replace("\n", newline)
