@@ -1,6 +1,6 @@
 """The OpenAPI description at /spec, with the languages that are served now and the limits."""
 
-from collections.abc import Collection
+from functools import cache
 from typing import Any
 
 from fastapi import FastAPI
@@ -49,15 +49,22 @@ _REASONS = {
 }
 
 
+_error_models: set[type[BaseModel]] = set()  # which no route has as a model, so that /spec has to add them
+
+
 def refusals(*statuses: int, model: type[BaseModel] = Error) -> dict[int | str, dict[str, Any]]:
     """Return the declaration of a route's error responses. model: their body in the route's dialect.
 
     It adds the statuses that any request can get before it reaches its route.
     """
-    return {status: {"model": model, "description": _REASONS[status]} for status in sorted({*statuses, 421, 500})}
+    _error_models.add(model)
+    # A schema instead of FastAPI's "model", which makes a validator for each of the 300 responses: 50 ms
+    body = {"application/json": {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}}
+    return {status: {"content": body, "description": _REASONS[status]} for status in sorted({*statuses, 421, 500})}
 
 
-def takes(model: type[BaseModel], *kinds: str, file: bool = False, json_only: Collection[str] = ()) -> dict[str, Any]:
+@cache  # the declaration is the same for each application
+def takes(model: type[BaseModel], *kinds: str, file: bool = False, json_only: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return the declaration of a request body that the route reads by itself.
 
     kinds: media types. file: with a field for a file. json_only: fields that a form cannot have.
@@ -90,6 +97,7 @@ def describe(app: FastAPI, backend: Backend) -> None:
         models = backend.service.models
         if latest is None or latest[0] is not models:
             spec = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+            spec["components"]["schemas"] |= {model.__name__: model.model_json_schema() for model in _error_models}
             _fill_in(spec, _facts(backend, models))
             latest = models, spec
         return latest[1]
