@@ -1,6 +1,8 @@
 """The service with its worker processes, around tiny random models: it says what the library says."""
 
 import asyncio
+import itertools
+import json
 import os
 import shutil
 import signal
@@ -14,6 +16,7 @@ from tiny_server import bundle_of
 
 import mtkit
 from mtkit.bundle import read_bundle
+from mtkit.config.reading.overrides import decode_overrides
 from mtkit.config.serving import LimitsConfig, ServeConfig
 from mtkit.errors import BundleError, MtkitError
 from mtkit.serving.caller import Caller
@@ -22,7 +25,7 @@ from mtkit.serving.refusals import BadRequest, TooLarge, TooLate
 from mtkit.serving.service import Service
 from mtkit.serving.texts import TranslatedSentence, TranslatedText
 from mtkit.serving.workers.work import ModelVersion, fingerprint
-from mtkit.serving.workers.worker import LoadedModel
+from mtkit.serving.workers.worker import LoadedModel, Worker
 
 PATIENT = LimitsConfig(deadline_s=300)  # other work on the machine must not fail a test
 TEXT = "I love oranges. It rains, it rains.\n\nDo you see the big house?  The cat sleeps under the table."
@@ -62,6 +65,42 @@ class Running:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+
+class WorkerInThread:
+    """A worker of the pool without a process of its own, whose start would take seconds."""
+
+    pid = 0
+    is_busy = has_ended = False
+    busy_since = idle_since = 0.0
+
+    def __init__(self, settings):
+        self._worker = Worker(decode_overrides(settings["decode"]), settings["most_bytes"])
+        self.done = set()
+
+    async def ask(self, message, timeout_s):
+        """What the process would answer."""
+        return await asyncio.to_thread(self._worker.answer, json.loads(json.dumps(message)))
+
+    async def ended(self):
+        """Wait for what does not happen."""
+        await asyncio.Event().wait()
+
+    async def end(self, *, at_once=False):
+        """End nothing."""
+
+
+@pytest.fixture
+def in_threads(monkeypatch):
+    """Workers start without processes; yields them."""
+    started = []
+
+    async def start(module, settings):
+        started.append(WorkerInThread(settings))
+        return started[-1]
+
+    monkeypatch.setattr("mtkit.serving.workers.pool.start_worker", start)
+    return started
 
 
 @pytest.fixture(scope="module")
@@ -252,22 +291,24 @@ async def _until(condition):
         await asyncio.sleep(0.01)
 
 
-def test_a_deadline_ends_a_request_whose_worker_hangs(folders):
-    running = Running(ServeConfig(models=folders[:1], workers=1, limits=LimitsConfig(deadline_s=0.3)))
-    try:
-        [worker] = running.service.pool.workers
+def test_a_deadline_ends_a_request_whose_worker_hangs(running, library):
+    service, cfg = running.service, running.service.cfg
+    workers = list(service.pool.workers)
+    for worker in workers:
         os.kill(worker.pid, signal.SIGSTOP)
+    service.cfg = cfg.model_copy(update={"limits": LimitsConfig(deadline_s=0.3)})
+    try:
         with pytest.raises(TooLate, match=r"not done within 0\.3 s"):
             translate(running, SENTENCES[0])
-        os.kill(worker.pid, signal.SIGCONT)
-        running.call(_until(lambda: not worker.is_busy))
-        running.service.cfg = running.service.cfg.model_copy(update={"limits": PATIENT})
-        assert translate(running, SENTENCES[0]).text  # nothing of the late answer is left over
     finally:
-        running.end()
+        service.cfg = cfg
+        for worker in workers:
+            os.kill(worker.pid, signal.SIGCONT)
+    for sentence in SENTENCES:  # nothing of the late answer is left over
+        assert translate(running, sentence).text == library["en", "fr"](sentence)
 
 
-def test_a_new_version_of_a_bundle_is_served_after_a_reload(tmp_path):
+def test_a_new_version_of_a_bundle_is_served_after_a_reload(in_threads, tmp_path):
     folder = bundle_of(tmp_path / "served" / "model", "en", "fr")
     new = bundle_of(tmp_path / "new" / "model", "en", "fr", d_ff=48)
     before, after = (mtkit.translate_text(mtkit.Translator.load(each), TEXT) for each in (folder, new))
@@ -296,7 +337,7 @@ def test_what_a_worker_loads_later_is_of_the_same_version(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["src.spm", "model.safetensors"])  # both of the manifest that is served
-def test_a_damaged_model_is_named_and_stays_as_it_is_loaded(tmp_path, caplog, name):
+def test_a_damaged_model_is_named_and_stays_as_it_is_loaded(in_threads, tmp_path, caplog, name):
     folder = bundle_of(tmp_path / "model", "en", "fr")
     running = Running(ServeConfig(models=[folder], workers=1, limits=PATIENT))
     try:
@@ -309,7 +350,7 @@ def test_a_damaged_model_is_named_and_stays_as_it_is_loaded(tmp_path, caplog, na
         running.end()
 
 
-def test_a_service_whose_model_cannot_be_loaded_does_not_start(tmp_path):
+def test_a_service_whose_model_cannot_be_loaded_does_not_start(in_threads, tmp_path):
     folder = bundle_of(tmp_path / "model", "en", "fr")
     with (folder / "model.safetensors").open("r+b") as file:
         file.seek(-4, os.SEEK_END)
@@ -318,11 +359,15 @@ def test_a_service_whose_model_cannot_be_loaded_does_not_start(tmp_path):
         Running(ServeConfig(models=[folder], workers=1, limits=PATIENT))
 
 
-def test_under_a_cap_on_memory_models_take_turns(folders, library):
-    running = Running(ServeConfig(models=folders, workers=1, memory_mb=1, limits=PATIENT))
+def test_under_a_cap_on_memory_models_take_turns(in_threads, monkeypatch, folders, library):
+    sizes = itertools.count(step=10_000_000)  # each look finds 10 MB more
+    monkeypatch.setattr("mtkit.serving.workers.worker._resident_bytes", lambda: next(sizes))
+    running = Running(ServeConfig(models=folders, workers=1, memory_mb=5, limits=PATIENT))
     try:
+        [worker] = in_threads
         for _ in range(2):
             assert translate(running, SENTENCES[0]).text == library["en", "fr"](SENTENCES[0])
             assert translate(running, SENTENCES[0], "fr", "de").text == library["fr", "de"](SENTENCES[0])
+            assert [version.folder for version in worker._worker.models._loaded] == [folders[1]]
     finally:
         running.end()
