@@ -27,6 +27,8 @@ from sample_grammar.words import (
 
 from mtkit.data.sample import DEMO_PAIRS
 
+pytestmark = pytest.mark.slow  # test_make_sample.py fails first if a change of the grammar changes the corpus
+
 Pairs = list[tuple[str, str]]
 
 

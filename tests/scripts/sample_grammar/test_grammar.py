@@ -10,6 +10,8 @@ from sample_grammar.nouns import NOUNS, nouns_with
 from sample_grammar.verbs import ACCIDENTS, DEFINITE_ACTIONS, GIVING
 from sample_grammar.words import ADJECTIVES, CONTAINERS
 
+pytestmark = pytest.mark.slow  # test_make_sample.py fails first if a change of the grammar changes the corpus
+
 Pairs = list[tuple[str, str]]
 
 # One sentence and more for each kind; the French is written by hand.
