@@ -52,6 +52,11 @@ _OWN_NAMES = {  # of languages that often head the columns of a table in that la
 _BY_NAME = {name.lower(): code for code, name in _NAMES.items()} | _OWN_NAMES
 # Codes of countries that are taken for languages.
 _BY_COUNTRY = {"cn": "zh", "dk": "da", "gb": "en", "jp": "ja", "ua": "uk", "us": "en", "vn": "vi"}
+# Where the plural category "one" is for whole numbers besides 1 (CLDR 45): 0 in many, and 21 and 31 in Slavic ones.
+_ONE_IS_SHARED = """
+ak am as be bho bn br bs ceb csw doi dsb fa ff fil fr gd gu guw gv hi hr hsb hy is kab kn ln lt lv mg mk nso pa pcm prg
+pt ru sh shi si sl sr ti tl tzm uk wa zu
+"""
 
 
 def primary_code(code: str | None) -> str:
@@ -74,6 +79,11 @@ def normal_code(code: str) -> str:
     """Return the shortest spelling of a code, which is equal for codes with the same meaning: en-us for eng_US."""
     language, hyphen, rest = code.lower().replace("_", "-").partition("-")
     return primary_code(language) + hyphen + rest
+
+
+def has_one_shared(code: str | None) -> bool:
+    """Return whether a language has the plural category "one" for other whole numbers than 1, too."""
+    return primary_code(code) in _ONE_IS_SHARED.split()
 
 
 def english_name(code: str) -> str | None:

@@ -4,7 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.languages import are_one_language, codes_like, english_name, language_in_name, may_be_code
+from mtkit.languages import (
+    are_one_language,
+    codes_like,
+    english_name,
+    has_one_shared,
+    language_in_name,
+    may_be_code,
+)
 
 
 @pytest.mark.parametrize(
@@ -71,3 +78,14 @@ def test_what_is_no_code_suggests_those_of_languages_with_such_names(text: str, 
 def test_a_language_has_one_name_under_all_its_codes() -> None:
     assert {english_name(code) for code in ("nl", "nld", "dut", "nl-BE", "NLD_Latn")} == {"Dutch"}
     assert english_name("tlh") is None
+
+
+# Intl.PluralRules of Node 20 has these numbers for "one": 0 and 1; 1 and 21; 1 and 101; 1 alone.
+@pytest.mark.parametrize("code", ["fr", "pt-BR", "hi", "fas", "ru", "uk_UA", "hrv", "lv", "is", "sl"])
+def test_languages_have_the_form_for_one_for_other_numbers_too(code: str) -> None:
+    assert has_one_shared(code)
+
+
+@pytest.mark.parametrize("code", ["en", "de", "es", "it", "nl", "pl", "cs", "ar", "he", "ga", "ja", None])
+def test_languages_have_the_form_for_one_alone(code: str | None) -> None:
+    assert not has_one_shared(code)

@@ -49,6 +49,10 @@ class Message:
     arguments: tuple[Argument, ...]
     numbers: tuple[int, ...] = ()
 
+    def shows(self, name: str) -> bool:
+        """Return whether people see the number of the plural of which it is a branch. name: of the argument."""
+        return bool(self.numbers) or any(each.name.partition(",")[0] == name for each in self.arguments)
+
     @cached_property
     def outline(self) -> object:
         """The parts that a translation must keep: the arguments, in any order, and their branches, in order."""

@@ -1,19 +1,22 @@
 """A file with strings of a program: its text becomes segments, and everything else is unchanged."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 
 from mtkit.documents.document import Document
 from mtkit.documents.messages.readable import is_language
-from mtkit.documents.messages.values import DAMAGED, Apostrophes, Template, template_of
+from mtkit.documents.messages.values import DAMAGED, Apostrophes, Template, lacks_placeholder, template_of
 from mtkit.documents.places import line_of
 from mtkit.documents.reading import Options, text_part
 from mtkit.documents.skeleton import Edit, Filled, Reading, Segment
 from mtkit.errors import DataError
+from mtkit.languages import has_one_shared
 from mtkit.text.inline import Inline
 from mtkit.text.placeholders import STRINGS
 
+_ONE = re.compile(r"(?<=[._])(?<!ordinal_)one\Z")  # a key of i18next or Rails
 _SURROGATE = "has half of a surrogate pair, such as \\ud83d alone, which is not a character; correct it"
 
 
@@ -55,7 +58,7 @@ def strings_document(
     """
     part = text_part(raw, lambda text: Reading(text, ()), str, options, declared=declared)
     found = scan(part.text)
-    builder = _Builder(line_of(part.text), found.values)
+    builder = _Builder(line_of(part.text), found.values, has_one_shared(options.tgt_lang))
     reading = builder.reading(part.text)
     translated = frozenset(builder.templates)
 
@@ -76,6 +79,7 @@ def _refuse() -> Reading:
 class _Builder:
     line: Callable[[int], str]
     values: Sequence[Value]
+    is_one_shared: bool  # in the target language the plural form "one" is also for other numbers than 1
     segments: list[Segment] = field(default_factory=list)
     templates: dict[int, tuple[Template, int]] = field(default_factory=dict)  # by value; index of its first segment
     owners: list[int] = field(default_factory=list)  # the value of each segment
@@ -94,7 +98,7 @@ class _Builder:
             text = value.text.encode("utf-8", "replace").decode("utf-8")
             self._add_refused(replace(value, text=text), index, place, _SURROGATE)
             return
-        template = template_of(value.text, value.apostrophes)
+        template = template_of(self._plural_text(value), value.apostrophes, is_one_shared=self.is_one_shared)
         if template is None or value.fault:
             self._add_refused(value, index, place, value.fault or DAMAGED)
         elif template.texts:
@@ -102,6 +106,16 @@ class _Builder:
             for each in template.texts:
                 inline, write = each.message.inline, each.message.write
                 self._append(index, Segment(inline, place, put=_no_edits, write=write, refuse=each.refuse))
+
+    def _plural_text(self, value: Value) -> str:
+        """Return the text to translate: that of the form "other" for a form "one" that would lack a number."""
+        form = _ONE.search(value.path) if self.is_one_shared else None
+        other = self._by_path.get(f"{value.path[: form.start()]}other", "") if form else ""
+        return other if lacks_placeholder(value.text, other) else value.text
+
+    @cached_property
+    def _by_path(self) -> dict[str, str]:
+        return {value.path: value.text for value in self.values}
 
     def _add_refused(self, value: Value, index: int, place: str, why: str) -> None:
         refuse: Callable[[str], str] = partial(_why, why)

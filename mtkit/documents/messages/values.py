@@ -1,6 +1,7 @@
 """Split a string of a program into the texts that people read: its text, or those of its plural forms and choices."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -116,11 +117,20 @@ class Template:
         return _TOKEN.sub(lambda token: self._rendered(text.tokens.get(token[0], (token[0],)), translations), whole)
 
 
-def template_of(text: str, apostrophes: Apostrophes = Apostrophes.THEMSELVES) -> Template | None:
+def lacks_placeholder(text: str, other: str) -> bool:
+    """Return whether another text, such as another plural form, has a placeholder that a text lacks."""
+    return bool(Counter(_placeholders(other)) - Counter(_placeholders(text)))
+
+
+def template_of(
+    text: str, apostrophes: Apostrophes = Apostrophes.THEMSELVES, *, is_one_shared: bool = False
+) -> Template | None:
     """Return a string with its texts; None if it looks like a message with branches but is damaged.
 
     The branches of a plural, a select or a choice are texts of their own, and so is what stands around the argument.
     apostrophes: their meaning in the file; in a string with branches, quotes have at least that of ICU.
+    is_one_shared: the branch "one" of a plural is for other numbers than 1, too, so without a number of its own it gets
+    the text of "other".
     """
     has_branches = icu.has_branches(text)
     literals = list(_LITERALS.finditer(text)) if apostrophes is Apostrophes.THEMSELVES else []
@@ -134,12 +144,12 @@ def template_of(text: str, apostrophes: Apostrophes = Apostrophes.THEMSELVES) ->
     if apostrophes.are_parsed:
         message = icu.parse(text, apostrophes.quotes)
         if message is not None:
-            builder = _Builder(text, apostrophes)
+            builder = _Builder(text, apostrophes, is_one_shared)
             return Template(builder.texts, builder.nodes_of(message, is_outermost=True))
         if has_branches:
             return None
         apostrophes = Apostrophes.THEMSELVES
-    builder = _Builder(text, apostrophes)
+    builder = _Builder(text, apostrophes, is_one_shared)
     inserts = [_literal(literal) for literal in literals]
     return Template(builder.texts, builder.pieces_of(0, len(text), inserts, is_outermost=True))
 
@@ -155,6 +165,7 @@ def _literal(found: re.Match[str]) -> Insert:
 class _Builder:
     text: str
     apostrophes: Apostrophes
+    is_one_shared: bool
     texts: list[Text] = field(default_factory=list)
 
     def nodes_of(self, message: icu.Message, *, is_outermost: bool) -> Nodes:
@@ -170,13 +181,24 @@ class _Builder:
 
     def _argument(self, argument: icu.Argument) -> Insert:
         nodes: list[str | int] = []
+        made: dict[icu.Message, Nodes] = {}
         at = argument.start
         for branch in argument.branches:
-            nodes += [self.text[at : branch.message.start], *self.nodes_of(branch.message, is_outermost=False)]
+            message = self._message_for(branch, argument)
+            if message not in made:
+                made[message] = self.nodes_of(message, is_outermost=False)
+            nodes += [self.text[at : branch.message.start], *made[message]]
             at = branch.message.end
         name = argument.name.partition(",")[0]
         token = f"{{{name}}}" if _LETTERS.fullmatch(name) else "{argument}"
         return argument.start, argument.end, token, (*nodes, self.text[at : argument.end])
+
+    def _message_for(self, branch: icu.Branch, argument: icu.Argument) -> icu.Message:
+        """Return the message that a branch translates: its own, unless another number needs that of "other"."""
+        name, _, kind = argument.name.partition(",")
+        other = next((each.message for each in argument.branches if each.selector == "other"), branch.message)
+        is_shared = self.is_one_shared and kind == "plural" and branch.selector == "one"
+        return other if is_shared and other.shows(name) and not branch.message.shows(name) else branch.message
 
     def _number(self, at: int) -> Insert:
         found = _WITH_SUFFIX.match(self.text, at)

@@ -80,6 +80,33 @@ def test_comments_and_last_commas_stay():
     assert found == text.replace("Some words", "SOME WORDS").replace("c d", "C D").replace("see", "SEE")
 
 
+@pytest.mark.parametrize(
+    ("text", "if_shared"),
+    [
+        ('{"n_one": "A cat", "n_other": "{{count}} cats"}', '{"n_one": "{{count}} CATS", "n_other": "{{count}} CATS"}'),
+        (
+            '{"n": {"one": "A cat", "other": "%{count} cats"}}',
+            '{"n": {"one": "%{count} CATS", "other": "%{count} CATS"}}',
+        ),
+        ('["{c, plural, one {A cat} other {# cats}}"]', '["{c, plural, one {# CATS} other {# CATS}}"]'),
+        ('["{c, plural, one {A cat} other {{c} cats}}"]', '["{c, plural, one {{c} CATS} other {{c} CATS}}"]'),
+        ('["{c, plural, one {# cat} other {# cats}}"]', None),
+        ('["{c, plural, one {A cat} other {Cats}}"]', None),
+        ('["{c, selectordinal, one {A cat} other {#th cat}}"]', None),
+        ('{"n_one": "{{count}} cat", "n_other": "{{count}} cats"}', None),
+        ('{"n_ordinal_one": "First cat", "n_ordinal_other": "{{count}} cat"}', None),
+    ],
+)
+@pytest.mark.parametrize(("tgt_lang", "is_shared"), [("ru", True), ("sl", True), ("de", False), (None, False)])
+def test_the_form_for_one_shows_the_number_if_it_is_for_others_too(text, if_shared, tgt_lang, is_shared):
+    found = translated(text.encode(), "json", loud_around_placeholders, tgt_lang=tgt_lang).raw.decode()
+    assert "CAT" in found
+    if is_shared and if_shared:
+        assert found == if_shared
+    else:
+        assert found.lower() == text.lower()
+
+
 def test_a_message_whose_syntax_is_damaged_is_left_and_named():
     text = b'{\n "a": {"b": "{n, plural, one {x}"}}'
     found = translated(text, "json", loud_around_placeholders)
