@@ -10,7 +10,8 @@ ENV PIP_NO_CACHE_DIR=1 PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
 
 FROM base AS serve
 RUN python3 -m pip install -c constraints.txt '.[serve,fast,documents]'
-RUN useradd --system --home-dir /tmp mtkit
+# a volume at /var/lib/mtkit belongs to the user, too: for files of keys, corrections and glossaries
+RUN useradd --system --home-dir /tmp mtkit && install --directory --owner mtkit /var/lib/mtkit
 USER mtkit
 WORKDIR /tmp
 ENV NUMBA_CACHE_DIR=/tmp/numba
