@@ -148,15 +148,15 @@ def assemble(inline: Inline, results: Mapping[str, Translated], write: Callable[
     if not inline.spans:
         return Paragraph(inline.source if plain == inline.text else write(plain), plain, faults, n_placed, 0)
     alignments = [translated.alignment or Alignment((), (), ()) for translated in found]
-    src_words, src_first = _words(inline.text, intervals, [alignment.src for alignment in alignments])
-    tgt_words, tgt_first = _words(plain, tgt_intervals, [alignment.tgt for alignment in alignments])
+    src_words, in_src = _words(inline.text, intervals, [alignment.src for alignment in alignments])
+    tgt_words, in_tgt = _words(plain, tgt_intervals, [alignment.tgt for alignment in alignments])
     if len(tgt_words) * max(len(src_words), _WORDS_A_CODE * inline.n_places) > _MOST_CELLS:
         return Paragraph(inline.source, plain, (*faults, "codes"), n_placed, 0)
     weights = np.zeros((len(tgt_words), len(src_words)))
-    for row, column, alignment in zip(tgt_first, src_first, alignments, strict=True):
+    for (row, _), (column, _), alignment in zip(in_tgt, in_src, alignments, strict=True):
         if alignment.tgt and alignment.src:
             weights[row : row + len(alignment.tgt), column : column + len(alignment.src)] = alignment.weights
-    moved = transfer(inline, plain, weights, write, (src_words, tgt_words))
+    moved = transfer(inline, plain, weights, write, (src_words, tgt_words), list(zip(in_src, in_tgt, strict=True)))
     return Paragraph(moved.text, plain, faults, n_placed, moved.n_guessed)
 
 
@@ -167,17 +167,18 @@ def _as_it_was(translated: Translated, src: str) -> Translated:
 
 def _words(
     text: str, intervals: Sequence[Interval], of_sentences: Sequence[Sequence[Interval]]
-) -> tuple[list[Interval], list[int]]:
-    """Return the words of a text, those between its sentences among them, and the index of each sentence's first."""
+) -> tuple[list[Interval], list[Interval]]:
+    """Return the words of a text, those between its sentences among them, and which of them each sentence has."""
     words: list[Interval] = []
-    first: list[int] = []
+    found: list[Interval] = []
     at = 0
     for (start, end), in_sentence in zip(intervals, of_sentences, strict=True):
         words += _shifted(word_spans(text[at:start]), at)
-        first.append(len(words))
+        first = len(words)
         words += _shifted(in_sentence or word_spans(text[start:end]), start)
+        found.append((first, len(words)))
         at = end
-    return [*words, *_shifted(word_spans(text[at:]), at)], first
+    return [*words, *_shifted(word_spans(text[at:]), at)], found
 
 
 def _shifted(words: Sequence[Interval], by: int) -> list[Interval]:

@@ -7,8 +7,9 @@ as they were, whatever the alignment says.
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ from mtkit.text.words import word_spans
 
 Floats = npt.NDArray[np.float64]
 Words = tuple[list[Interval], list[Interval]]  # of a text and of its translation
+_NOT_LAST, _NOT_FIRST = "([{«‹“„‚¿¡", ")]}»›.,;:!?…"  # marks that end, or begin, no part of a sentence
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ def transfer(
     weights: Floats,
     write: Callable[[str], str] = str,
     words: Words | None = None,
+    sentences: Sequence[tuple[Interval, Interval]] = (),
 ) -> Transfer:
     """Return the translation of inline.text with its codes.
 
@@ -41,13 +44,15 @@ def transfer(
     most 1.
     write: turns text into that of the document, such as & into &amp;.
     words: of inline.text and of the translation; default: those of `word_spans`. No code divides one.
+    sentences: in order, the words of each, by their indices, and those of its translation. What surrounds sentences, or
+    stands between them, does so in the translation, too.
     A translation that equals the text gets the segment as it is.
     """
     if translation == inline.text:
         return Transfer(inline.source, 0)
     if words is None:
         words = word_spans(inline.text), word_spans(translation)
-    placer = _Placer(inline.text, translation, words, weights, write)
+    placer = _Placer(inline.text, translation, words, weights, write, sentences)
     text = placer.render(inline.spans, (0, len(placer.tgt)), (0, len(placer.src)), (0, len(translation)))
     return Transfer(text, placer.n_guessed)
 
@@ -70,8 +75,11 @@ class _Placer:
         words: Words,
         weights: Floats,
         write: Callable[[str], str],
+        sentences: Sequence[tuple[Interval, Interval]],
     ) -> None:
         self.source, self.translation = source, translation
+        self.starts = {src[0]: tgt[0] for src, tgt in sentences}
+        self.ends = {src[1]: tgt[1] for src, tgt in sentences}
         self.src, self.tgt = words
         if weights.shape != (len(self.tgt), len(self.src)):
             raise ValueError(f"weights of {weights.shape} for {len(self.tgt)} target and {len(self.src)} source words")
@@ -106,25 +114,30 @@ class _Placer:
         The pairs that the alignment shows best choose first. A pair around all source words is around all target words.
         """
         gains = {}
+        runs: dict[int, Interval] = {}
         for order, span in enumerate(spans):
             first, end = self._source_words(span)
             if (first, end) == src and first < end and tgt[0] < tgt[1]:
                 return {order: tgt}
-            if first < end:
+            start, stop = self.starts.get(first, len(self.tgt)), self.ends.get(end, 0)
+            if first < end and start < stop:
+                runs[order] = start, stop
+            elif first < end:
                 inside = self.sums[:, end] - self.sums[:, first]
                 gain = 2 * inside - self.sums[:, -1]
                 gains[order] = np.where(self.is_mark, np.minimum(gain, 0), gain) if self._is_text(span) else gain
         taken = np.zeros(len(self.tgt), dtype=bool)
         taken[: tgt[0]] = taken[tgt[1] :] = True
+        for start, stop in runs.values():
+            taken[start:stop] = True
         best = {order: _best_run(gain, taken)[0] for order, gain in gains.items()}
-        runs: dict[int, Interval] = {}
         for order in sorted(gains, key=lambda order: -best[order]):
             score, run = _best_run(gains[order], taken)
             if score <= 0:
                 self.n_guessed += 1
                 run = self._guess(spans[order], taken)
             if run[0] < run[1]:
-                runs[order] = run = self._without_marks(run, spans[order])
+                runs[order] = run = self._with_its_marks(run, spans[order], taken)
                 taken[run[0] : run[1]] = True
         return runs
 
@@ -138,17 +151,31 @@ class _Placer:
     def _is_text(self, span: Span) -> bool:
         return _has_letters(self.source, (span.start, span.end))
 
-    def _without_marks(self, run: Interval, span: Span) -> Interval:
-        """Leave punctuation out at the ends of a run if the span has none at this end."""
+    def _with_its_marks(self, run: Interval, span: Span, taken: npt.NDArray[np.bool_]) -> Interval:
+        """Let a run end in as many marks as the span does, and begin with as many, as far as there are such."""
         first, end = self._source_words(span)
         start, stop = run
-        if _has_letters(self.source, self.src[first]):
-            while start + 1 < stop and not _has_letters(self.translation, self.tgt[start]):
-                start += 1
-        if _has_letters(self.source, self.src[end - 1]):
-            while start + 1 < stop and not _has_letters(self.translation, self.tgt[stop - 1]):
-                stop -= 1
+        n_first = self._n_marks(range(first, end))
+        n_last = self._n_marks(range(end - 1, first - 1, -1)) if n_first < end - first else 0
+        while not n_first and start + 1 < stop and self.is_mark[start]:
+            start += 1
+        while not n_last and start + 1 < stop and self.is_mark[stop - 1]:
+            stop -= 1
+        if self._is_text(span):
+            while n_last and self._is_free_mark(stop, taken, _NOT_LAST):
+                stop, n_last = stop + 1, n_last - 1
+            while n_first and self._is_free_mark(start - 1, taken, _NOT_FIRST):
+                start, n_first = start - 1, n_first - 1
         return start, stop
+
+    def _n_marks(self, words: Iterable[int]) -> int:
+        """Return how many of these source words, up to the first with letters, are marks."""
+        return sum(1 for _ in takewhile(lambda word: not _has_letters(self.source, self.src[word]), words))
+
+    def _is_free_mark(self, word: int, taken: npt.NDArray[np.bool_], others: str) -> bool:
+        """Return whether a target word is a mark that no pair has taken, and not one of others."""
+        is_free = 0 <= word < len(self.tgt) and self.is_mark[word] and not taken[word]
+        return bool(is_free and self.translation[self.tgt[word][0]] not in others)
 
     def _guess(self, span: Span, taken: npt.NDArray[np.bool_]) -> Interval:
         """Return one free word, none if all are taken: the likeliest, else one without links at the like place."""
@@ -174,6 +201,8 @@ class _Placer:
         if line_end is not None and line_end in free:
             return line_end
         split = sum(start < span.start for start, _ in self.src)
+        if (place := self._known_place(split, free, src)) is not None:
+            return place
         before = self.sums[:, split] - self.sums[:, src[0]]
         after = self.sums[:, src[1]] - self.sums[:, split]
         cut = np.concatenate([[0.0], (before - after).cumsum()])
@@ -187,6 +216,15 @@ class _Placer:
             return total
 
         return max(free, key=score)
+
+    def _known_place(self, split: int, free: Sequence[int], src: Interval) -> int | None:
+        """Return the place of a code at an end of the words around it, or between sentences; None of one within."""
+        if split == src[1]:
+            return free[-1]
+        if split == src[0]:
+            return free[0]
+        place = self.ends.get(split, self.starts.get(split))
+        return place if place in free else None
 
     def _line_end(self, span: Span) -> int | None:
         """Return the first word of the line that a code begins; None if it begins none, or lines were lost."""

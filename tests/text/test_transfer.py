@@ -51,6 +51,11 @@ def aligned(source: str, target: str, links: str):
         ("the <i>red</i> <b>car</b>", "la voiture rouge", "0-0 1-2 2-1", "la <b>voiture</b> <i>rouge</i>"),
         ("do <b>not</b> go.", "n'allez pas.", "0-0 2-1 1-3", "n'allez <b>pas</b>."),  # not around the full stop alone
         ("one & <img>.", "un.", "0-0 2-1", "un <img>."),
+        ("I <b>go.</b> You", "je vais. Toi", "0-0 1-1 3-3", "je <b>vais.</b> Toi"),  # no link to the full stop
+        ("I <b>(go)</b> you", "je (vais) toi", "0-0 2-2 4-4", "je <b>(vais)</b> toi"),
+        ("I <b>go!</b> you", "je vais (toi)", "0-0 1-1 3-3", "je <b>vais</b> (toi)"),
+        ("<b>one <img></b> two", "deux un", "0-1 1-0", "deux <b>un <img></b>"),
+        ("<b><img> one</b> two", "deux un", "0-1 1-0", "deux <b><img> un</b>"),
         ("one<br>two", "un deux", "0-0 1-1", "un<br>deux"),
         ("one <br> two", "un deux", "0-0 1-1", "un <br> deux"),
         ("one <br>two", "un deux", "0-0 1-1", "un <br>deux"),
@@ -69,6 +74,23 @@ def aligned(source: str, target: str, links: str):
 def test_codes_go_where_their_words_went(source, target, links, expected):
     inline = segment(source)
     assert transfer(inline, target, aligned(inline.text, target, links)).text == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("<b>I go.</b> You stay.", "<b>Je vais !</b> Toi, reste !"),
+        ("I go. <b>You stay.</b>", "Je vais ! <b>Toi, reste !</b>"),
+        ("I go.<img> You stay.", "Je vais !<img> Toi, reste !"),
+        ("I go. <img>You stay.", "Je vais ! <img>Toi, reste !"),
+        ("<b>I go.<img></b> You stay.", "<b>Je vais !<img></b> Toi, reste !"),
+    ],
+)
+def test_what_surrounds_a_sentence_surrounds_its_translation_whatever_the_alignment_says(source, expected):
+    inline, target = segment(source), "Je vais ! Toi, reste !"
+    sentences = [((0, 3), (0, 3)), ((3, 6), (3, 7))]
+    weights = aligned(inline.text, target, "0-1")
+    assert transfer(inline, target, weights, sentences=sentences).text == expected
 
 
 def test_a_text_that_stays_keeps_its_codes_where_they_are():
