@@ -103,7 +103,7 @@ def segments(text: str, place: Callable[[int], str]) -> Iterator[Segment]:
 
 
 def _segments(text: str, runs: Iterable[Sequence[Piece]], place: Callable[[int], str]) -> Iterator[Segment]:
-    return filter(None, (segment_of(text, run, MARKUP, place) for run in runs))
+    return filter(None, (segment_of(text, html_text.with_notes(text, run), MARKUP, place) for run in runs))
 
 
 def value_of(text: str, start: int, end: int) -> tuple[Inline, Callable[[str], str]]:

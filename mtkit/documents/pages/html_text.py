@@ -4,7 +4,7 @@ import html
 import re
 from collections.abc import Iterator, Sequence
 
-from mtkit.documents.pieces import Piece
+from mtkit.documents.pieces import Piece, partners_of
 from mtkit.text import brackets
 from mtkit.text.inline import Code, Inline, Kind, Part, inline_of
 from mtkit.text.inline_tags import TAG
@@ -14,6 +14,13 @@ _COMMENT_END = re.compile("--!?>")
 VOID = frozenset(["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"])
 RAW = frozenset(["script", "style", "textarea", "xmp", "iframe", "noembed", "noframes"])  # whose content has no tags
 KEPT = frozenset(["code", "kbd", "math", "samp", "script", "style", "svg", "var"])  # what is inside is not language
+_ANNOTATIONS = frozenset(["rt", "rp", "rtc"])  # of ruby text: how its base is read
+_MARK = re.compile(r"[(\[]?(?:\d{1,4}|[*†‡§¶#°]{1,4}|\[[a-z]\])[)\]]?")
+_LETTER_MARK = re.compile(r"[a-z]|[ivx]{1,5}")
+_TO_NOTE = re.compile(r"""\shref\s*=\s*["']?[^"'\s>]*\#|\bnoteref\b""")
+_GAP = re.compile(r"\s*(?P<bracket>[(\[]?)\Z")
+_CLOSING = {"(": ")", "[": "]"}
+_MOST_IN_NOTE = 8  # pieces
 NOT_TRANSLATED = re.compile(r"""\stranslate\s*=\s*["']?no\b""", re.IGNORECASE)
 
 FoundTag = tuple[int, int, re.Match[str] | None]  # from, up to; None for a comment
@@ -30,7 +37,7 @@ def write(text: str) -> str:
 
 
 def _parts(line: str) -> Iterator[Part]:
-    for piece in pieces(line):
+    for piece in with_notes(line, list(pieces(line))):
         yield piece.code or html.unescape(line[piece.start : piece.end])
 
 
@@ -51,6 +58,59 @@ def pieces(line: str) -> Iterator[Piece]:
         yield Piece(start, at, code or Code(line[start:at], "single"))
     if at < len(line):
         yield Piece(at, len(line))
+
+
+def with_notes(text: str, found: Sequence[Piece]) -> list[Piece]:
+    """Make one code of each mark of a note, such as <sup>1</sup>, and of the annotations of ruby text.
+
+    Brackets around a mark, and the space before it, belong to its code, so that it stays behind its word.
+    """
+    partners = partners_of(found)
+    joined: list[Piece] = []
+    at = index = 0
+    while index < len(found):
+        piece = found[index]
+        last = _last_of_note(text, found, index, partners.get(index, index))
+        if last is None:
+            joined += [Piece(max(piece.start, at), piece.end, piece.code)] if piece.end > at else []
+            index += 1
+            continue
+        start, at, index = piece.start, found[last].end, last + 1
+        assert piece.code is not None
+        before = joined[-1] if joined else None
+        if piece.code.name in _ANNOTATIONS:
+            name = "annotation"
+            if before and before.code and before.code.name == name:
+                start = joined.pop().start
+        else:
+            name = ""
+            follows = index < len(found) and found[index].code is None
+            if before and before.code is None and not (follows and text[at].isalnum()):
+                gap = _GAP.search(text, before.start, start)
+                if gap is not None and (not gap["bracket"] or (follows and text[at] == _CLOSING[gap["bracket"]])):
+                    start, at = gap.start(), at + len(gap["bracket"])
+                joined[-1:] = [Piece(before.start, start)] if start > before.start else []
+        joined.append(Piece(start, at, Code(text[start:at], "single", name)))
+    return joined
+
+
+def _last_of_note(text: str, found: Sequence[Piece], index: int, partner: int) -> int | None:
+    """Return the last piece of a note's mark, or of an annotation of ruby text, that begins at this index."""
+    code = found[index].code
+    if code is None or code.kind != "open":
+        return None
+    if code.name in _ANNOTATIONS:
+        if partner > index:
+            return partner
+        names = (piece.code.name if piece.code else "" for piece in found[index + 1 :])
+        return next((index + i for i, name in enumerate(names) if name in _ANNOTATIONS or name == "ruby"), None)
+    if not index < partner <= index + _MOST_IN_NOTE:
+        return None
+    inside = (html.unescape(text[piece.start : piece.end]) for piece in found[index:partner] if piece.code is None)
+    mark = "".join(inside).strip()
+    if code.name == "sup":
+        return partner if _MARK.fullmatch(mark) or _LETTER_MARK.fullmatch(mark) else None
+    return partner if _MARK.fullmatch(mark) and _TO_NOTE.search(code.markup) else None
 
 
 def code_of(tag: re.Match[str]) -> Code | None:

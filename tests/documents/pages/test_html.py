@@ -209,3 +209,28 @@ def test_a_tag_in_an_attribute_is_not_damaged():
     found = translated(page.encode(), "html", loud)
     assert found.raw.decode() == page.replace("a cat", "A CAT")
     assert [note.kind for note in found.notes] == [LEFT]
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        ("a cat<sup>1</sup>, a dog", "A CAT<sup>1</sup>, A DOG"),
+        ("a cat.<sup><a href='#n'>[2]</a></sup> A dog", "A CAT.<sup><a href='#n'>[2]</a></sup> A DOG"),
+        ("a cat <a href='x.html#n'>3</a> and", "A CAT <a href='x.html#n'>3</a> AND"),
+        ("a cat (<a href='#n'>12</a>), a dog", "A CAT (<a href='#n'>12</a>), A DOG"),
+        ("a cat<a role='doc-noteref' href='x'>*</a>.", "A CAT<a role='doc-noteref' href='x'>*</a>."),
+        ("a cat<sup>a</sup> and", "A CAT<sup>a</sup> AND"),
+        ("a cat <sup>2</sup>dog", "A CAT <sup>2</sup>DOG"),
+        ("a cat, <b>5</b> dogs", "A CAT, <b>5</b> DOGS"),
+        (
+            "<ruby>a cat<rp>(</rp><rt>neko</rt><rp>)</rp></ruby> runs",
+            "<ruby>A CAT<rp>(</rp><rt>neko</rt><rp>)</rp></ruby> RUNS",
+        ),
+        ("<ruby>a<rt>x</rt> b<rt>y</ruby> runs", "<ruby>A<rt>x</rt> B<rt>y</ruby> RUNS"),
+        ("<b>A cat runs!</b> A dog", "<b>A CAT RUNS!</b> A DOG"),
+    ],
+)
+def test_marks_of_notes_and_readings_stay_behind_their_words(page, expected):
+    for around in ("<p>{}</p>", "<p>Hi. {} now</p>"):
+        found = translated(around.format(page).encode(), "html", loud).raw.decode()
+        assert found == around.replace("Hi", "HI").replace("now", "NOW").format(expected)
