@@ -1,4 +1,4 @@
-"""Detect that a text is not in a model's source language: a wrong model, a wrong direction, or swapped files."""
+"""Detect that a model does not suit a text: it is in another language, or unlike the training text."""
 
 from collections.abc import Iterable, Sequence
 
@@ -24,7 +24,7 @@ def sides_of(files: BundleFiles) -> Sides | None:
 
 
 class DirectionCheck:
-    """Watches the lines that a model translates, and warns once if they are not in its source language."""
+    """Watches the lines that a model translates, and warns once if it does not suit them."""
 
     def __init__(self, files: BundleFiles, sides: Sides | None) -> None:
         """sides: what `sides_of` returns for the files; it takes milliseconds, so reuse it for many texts."""
@@ -37,7 +37,14 @@ class DirectionCheck:
         if self.is_done or self._text is None:
             return
         self._text.add(lines)
-        if problem := _problem(self._text.verdict(_WARN_MARGIN, FEW_WORDS), self._text, self._files.config.data):
+        data = self._files.config.data
+        problem = _problem(self._text.verdict(_WARN_MARGIN, FEW_WORDS), self._text, data)
+        if not problem and self._text.is_unfamiliar:
+            problem = (
+                f"is unlike the training text of this {data.src_lang}-{data.tgt_lang} model: its words are "
+                f"{self._text.foreignness:.1f} times as hard to predict, so many translations may be wrong"
+            )
+        if problem:
             log.warning(f"the text {problem}; is {self._files.folder} the right model?")
         self.is_done = bool(problem) or self._text.is_enough
 

@@ -102,6 +102,15 @@ class Predicted:
 
 
 @pytest.mark.parametrize(
+    ("n_words", "times", "is_unfamiliar"),
+    [(4, 9.0, False), (5, 2.5, False), (5, 2.7, True), (29, 2.5, False), (30, 1.7, False), (30, 1.8, True)],
+)
+def test_text_that_is_unlike_the_training_text(n_words, times, is_unfamiliar):
+    text = Resemblance(cast(Sides, Predicted(times))).add(["word " * n_words])
+    assert text.is_unfamiliar == is_unfamiliar
+
+
+@pytest.mark.parametrize(
     ("n_words", "times", "limits", "verdict"),
     [
         (4, 9.0, (3, 5), "unclear"),

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from mtkit.bundle import add_to_bundle, read_bundle, save_bundle
 from mtkit.cli import app
 from mtkit.config.tokenizer import TokenizerConfig
-from mtkit.data.sides import FILE, save_counts
+from mtkit.data.sides import FILE, Resemblance, save_counts
 from mtkit.errors import DataError
 from mtkit.model.transformer import Transformer
 from mtkit.tokens.tokenizer import Tokenizer, train_tokenizer
@@ -49,6 +49,19 @@ def test_a_typed_sentence_in_a_third_language_is_noticed_but_refuses_no_job(with
     Translator.from_bundles([with_counts]).translate(["жили были дед и баба"])
     assert "times as hard to predict" in caplog.text
     check_source_text("short.txt", ["жили были дед и баба"], with_counts)
+
+
+def test_text_on_another_subject_is_noticed_once_but_refuses_no_job(files, caplog, monkeypatch):
+    monkeypatch.setattr(Resemblance, "foreignness", 2.0)  # below what another language has
+    text = ENGLISH * 6
+    assert len(" ".join(text).split()) >= 30
+    translator = Translator.from_bundles([files])
+    session = translator.session()
+    session.translate(text)
+    session.translate(text)
+    [warning] = [message for message in caplog.messages if "unlike the training text" in message]
+    assert "2.0 times as hard" in warning and "en-fr" in warning and str(files.folder) in warning
+    check_source_text("other.txt", text, files)
 
 
 def test_a_translator_reads_the_sides_of_its_model_once(files, caplog, monkeypatch):
