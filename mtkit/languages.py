@@ -10,36 +10,38 @@ SIDES: tuple[Side, Side] = ("src", "tgt")
 CHINESE = frozenset({"zh", "zho", "cmn", "yue", "wuu", "lzh"})
 _OTHERS = frozenset({"ja", "jpn", "th", "tha", "lo", "lao", "km", "khm", "my", "mya", "bo", "bod"})
 WITHOUT_SPACES = CHINESE | _OTHERS  # languages written without spaces between words
-# Languages of ISO 639-1: its code, other codes (ISO 639-2, two for some languages), and the English name.
+# Languages of ISO 639-1: its code, other codes (ISO 639-2, two for some languages; of ISO 639-3, the standard language
+# of a group, such as cmn for Mandarin in zh), and the English name.
 _LANGUAGES = """
 aa aar Afar, ab abk Abkhazian, ae ave Avestan, af afr Afrikaans, ak aka Akan, am amh Amharic, an arg Aragonese,
-ar ara Arabic, as asm Assamese, av ava Avaric, ay aym Aymara, az aze Azerbaijani, ba bak Bashkir, be bel Belarusian,
-bg bul Bulgarian, bh bih Bihari, bi bis Bislama, bm bam Bambara, bn ben Bengali, bo bod tib Tibetan, br bre Breton,
-bs bos Bosnian, ca cat Catalan, ce che Chechen, ch cha Chamorro, co cos Corsican, cr cre Cree, cs ces cze Czech,
-cu chu Church Slavic, cv chv Chuvash, cy cym wel Welsh, da dan Danish, de deu ger German, dv div Divehi,
-dz dzo Dzongkha, ee ewe Ewe, el ell gre Greek, en eng English, eo epo Esperanto, es spa Spanish, et est Estonian,
-eu eus baq Basque, fa fas per Persian, ff ful Fulah, fi fin Finnish, fj fij Fijian, fo fao Faroese, fr fra fre French,
-fy fry Western Frisian, ga gle Irish, gd gla Scottish Gaelic, gl glg Galician, gn grn Guarani, gu guj Gujarati,
-gv glv Manx, ha hau Hausa, he heb iw Hebrew, hi hin Hindi, ho hmo Hiri Motu, hr hrv Croatian, ht hat Haitian,
-hu hun Hungarian, hy hye arm Armenian, hz her Herero, ia ina Interlingua, id ind Indonesian, ie ile Interlingue,
-ig ibo Igbo, ii iii Sichuan Yi, ik ipk Inupiaq, io ido Ido, is isl ice Icelandic, it ita Italian, iu iku Inuktitut,
-ja jpn Japanese, jv jav Javanese, ka kat geo Georgian, kg kon Kongo, ki kik Kikuyu, kj kua Kuanyama, kk kaz Kazakh,
-kl kal Greenlandic, km khm Khmer, kn kan Kannada, ko kor Korean, kr kau Kanuri, ks kas Kashmiri, ku kur Kurdish,
-kv kom Komi, kw cor Cornish, ky kir Kyrgyz, la lat Latin, lb ltz Luxembourgish, lg lug Ganda, li lim Limburgish,
-ln lin Lingala, lo lao Lao, lt lit Lithuanian, lu lub Luba-Katanga, lv lav Latvian, mg mlg Malagasy,
-mh mah Marshallese, mi mri mao Maori, mk mkd mac Macedonian, ml mal Malayalam, mn mon Mongolian, mr mar Marathi,
-ms msa may Malay, mt mlt Maltese, my mya bur Burmese, na nau Nauru, nb nob Norwegian Bokmål, nd nde North Ndebele,
-ne nep Nepali, ng ndo Ndonga, nl nld dut Dutch, nn nno Norwegian Nynorsk, no nor Norwegian, nr nbl South Ndebele,
-nv nav Navajo, ny nya Chichewa, oc oci Occitan, oj oji Ojibwa, om orm Oromo, or ori Odia, os oss Ossetian,
-pa pan Punjabi, pi pli Pali, pl pol Polish, ps pus Pashto, pt por Portuguese, qu que Quechua, rm roh Romansh,
-rn run Rundi, ro ron rum Romanian, ru rus Russian, rw kin Kinyarwanda, sa san Sanskrit, sc srd Sardinian,
-sd snd Sindhi, se sme Northern Sami, sg sag Sango, sh hbs Serbo-Croatian, si sin Sinhala, sk slk slo Slovak,
-sl slv Slovenian, sm smo Samoan, sn sna Shona, so som Somali, sq sqi alb Albanian, sr srp Serbian, ss ssw Swati,
-st sot Southern Sotho, su sun Sundanese, sv swe Swedish, sw swa Swahili, ta tam Tamil, te tel Telugu, tg tgk Tajik,
-th tha Thai, ti tir Tigrinya, tk tuk Turkmen, tl tgl Tagalog, tn tsn Tswana, to ton Tongan, tr tur Turkish,
-ts tso Tsonga, tt tat Tatar, tw twi Twi, ty tah Tahitian, ug uig Uyghur, uk ukr Ukrainian, ur urd Urdu, uz uzb Uzbek,
-ve ven Venda, vi vie Vietnamese, vo vol Volapük, wa wln Walloon, wo wol Wolof, xh xho Xhosa, yi yid Yiddish,
-yo yor Yoruba, za zha Zhuang, zh zho chi Chinese, zu zul Zulu
+ar ara arb Arabic, as asm Assamese, av ava Avaric, ay aym Aymara, az aze azj Azerbaijani, ba bak Bashkir,
+be bel Belarusian, bg bul Bulgarian, bh bih Bihari, bi bis Bislama, bm bam Bambara, bn ben Bengali, bo bod tib Tibetan,
+br bre Breton, bs bos Bosnian, ca cat Catalan, ce che Chechen, ch cha Chamorro, co cos Corsican, cr cre Cree,
+cs ces cze Czech, cu chu Church Slavic, cv chv Chuvash, cy cym wel Welsh, da dan Danish, de deu ger German,
+dv div Divehi, dz dzo Dzongkha, ee ewe Ewe, el ell gre Greek, en eng English, eo epo Esperanto, es spa Spanish,
+et est ekk Estonian, eu eus baq Basque, fa fas per pes prs Persian, ff ful Fulah, fi fin Finnish, fj fij Fijian,
+fo fao Faroese, fr fra fre French, fy fry Western Frisian, ga gle Irish, gd gla Scottish Gaelic, gl glg Galician,
+gn grn Guarani, gu guj Gujarati, gv glv Manx, ha hau Hausa, he heb iw Hebrew, hi hin Hindi, ho hmo Hiri Motu,
+hr hrv Croatian, ht hat Haitian, hu hun Hungarian, hy hye arm Armenian, hz her Herero, ia ina Interlingua,
+id ind Indonesian, ie ile Interlingue, ig ibo Igbo, ii iii Sichuan Yi, ik ipk Inupiaq, io ido Ido,
+is isl ice Icelandic, it ita Italian, iu iku Inuktitut, ja jpn Japanese, jv jav Javanese, ka kat geo Georgian,
+kg kon Kongo, ki kik Kikuyu, kj kua Kuanyama, kk kaz Kazakh, kl kal Greenlandic, km khm Khmer, kn kan Kannada,
+ko kor Korean, kr kau Kanuri, ks kas Kashmiri, ku kur kmr Kurdish, kv kom Komi, kw cor Cornish, ky kir Kyrgyz,
+la lat Latin, lb ltz Luxembourgish, lg lug Ganda, li lim Limburgish, ln lin Lingala, lo lao Lao, lt lit Lithuanian,
+lu lub Luba-Katanga, lv lav lvs Latvian, mg mlg plt Malagasy, mh mah Marshallese, mi mri mao Maori,
+mk mkd mac Macedonian, ml mal Malayalam, mn mon khk Mongolian, mr mar Marathi, ms msa may zsm Malay, mt mlt Maltese,
+my mya bur Burmese, na nau Nauru, nb nob Norwegian Bokmål, nd nde North Ndebele, ne nep npi Nepali, ng ndo Ndonga,
+nl nld dut Dutch, nn nno Norwegian Nynorsk, no nor Norwegian, nr nbl South Ndebele, nv nav Navajo, ny nya Chichewa,
+oc oci Occitan, oj oji Ojibwa, om orm gaz Oromo, or ori ory Odia, os oss Ossetian, pa pan Punjabi, pi pli Pali,
+pl pol Polish, ps pus pbt Pashto, pt por Portuguese, qu que Quechua, rm roh Romansh, rn run Rundi, ro ron rum Romanian,
+ru rus Russian, rw kin Kinyarwanda, sa san Sanskrit, sc srd Sardinian, sd snd Sindhi, se sme Northern Sami,
+sg sag Sango, sh hbs Serbo-Croatian, si sin Sinhala, sk slk slo Slovak, sl slv Slovenian, sm smo Samoan, sn sna Shona,
+so som Somali, sq sqi alb als Albanian, sr srp Serbian, ss ssw Swati, st sot Southern Sotho, su sun Sundanese,
+sv swe Swedish, sw swa swh Swahili, ta tam Tamil, te tel Telugu, tg tgk Tajik, th tha Thai, ti tir Tigrinya,
+tk tuk Turkmen, tl tgl Tagalog, tn tsn Tswana, to ton Tongan, tr tur Turkish, ts tso Tsonga, tt tat Tatar, tw twi Twi,
+ty tah Tahitian, ug uig Uyghur, uk ukr Ukrainian, ur urd Urdu, uz uzb uzn Uzbek, ve ven Venda, vi vie Vietnamese,
+vo vol Volapük, wa wln Walloon, wo wol Wolof, xh xho Xhosa, yi yid ydd Yiddish, yo yor Yoruba, za zha Zhuang,
+zh zho chi cmn Chinese, zu zul Zulu
 """
 _ENTRIES = [re.fullmatch(r"\s*(\w\w) ((?:[a-z]{2,3} )+)(.+?)\s*", entry) for entry in _LANGUAGES.split(",")]
 _NAMES = {entry[1]: entry[3] for entry in _ENTRIES if entry}  # English, by code of two letters
@@ -84,6 +86,18 @@ def normal_code(code: str) -> str:
 def has_one_shared(code: str | None) -> bool:
     """Return whether a language has the plural category "one" for other whole numbers than 1, too."""
     return primary_code(code) in _ONE_IS_SHARED.split()
+
+
+def script_of_code(code: str) -> str | None:
+    """Return the script that a code names, as sr-Latn does, or that a region of Chinese stands for; None: neither."""
+    parts = re.split("[-_]", code.lower())
+    if script := next((part for part in parts[1:] if len(part) == 4), None):
+        return script.title()
+    regions = _SCRIPTS_OF_CHINESE if primary_code(code) == "zh" else {}
+    return next((regions[part] for part in parts[1:] if part in regions), None)
+
+
+_SCRIPTS_OF_CHINESE = {"cn": "Hans", "sg": "Hans", "my": "Hans", "tw": "Hant", "hk": "Hant", "mo": "Hant"}
 
 
 def english_name(code: str) -> str | None:

@@ -11,6 +11,8 @@ from mtkit.languages import (
     has_one_shared,
     language_in_name,
     may_be_code,
+    primary_code,
+    script_of_code,
 )
 
 
@@ -73,6 +75,23 @@ def test_what_can_be_a_code_of_a_language(text: str, expected: bool) -> None:
 )
 def test_what_is_no_code_suggests_those_of_languages_with_such_names(text: str, codes: list[str]) -> None:
     assert codes_like(text) == codes
+
+
+@pytest.mark.parametrize(
+    ("code", "bare", "script"),
+    [
+        ("cmn", "zh", None),
+        ("zh_TW", "zh", "Hant"),
+        ("cmn_Hans", "zh", "Hans"),
+        ("zh-Hans-TW", "zh", "Hans"),
+        ("arb_Arab", "ar", "Arab"),
+        ("pt-BR", "pt", None),
+        ("yue", "yue", None),
+        ("en-my", "en", None),
+    ],
+)
+def test_a_code_names_a_language_and_perhaps_a_script(code: str, bare: str, script: str | None) -> None:
+    assert (primary_code(code), script_of_code(code)) == (bare, script)
 
 
 def test_a_language_has_one_name_under_all_its_codes() -> None:

@@ -79,6 +79,8 @@ class XmlParser:
             return "; replace it by the character itself"
         if what == expat.errors.XML_ERROR_BAD_CHAR_REF:
             return "; remove it, because XML has no such character"
+        if what == expat.errors.XML_ERROR_TAG_MISMATCH:
+            return "; the element that is open has another name: an end tag is missing before this one, or a start tag"
         if what != expat.errors.XML_ERROR_INVALID_TOKEN:
             return ""
         at = max(self._parser.ErrorByteIndex - self._n_bytes, 0)

@@ -43,9 +43,7 @@ def read_tsv(path: Path, tally: Tally, encodings: Sequence[str] = ()) -> Iterato
     """Yield the pairs of a TSV file, whatever its name."""
     with reading(path) as file:
         tally.n_bytes_read = partial(_position, file)
-        for pair in tables.tsv_pairs(as_utf8(file, str(path), encodings) if encodings else file, str(path)):
-            tally.n_units += 1
-            yield pair
+        yield from tables.tsv_pairs(as_utf8(file, str(path), encodings) if encodings else file, str(path), tally)
 
 
 def read_two_files(src: Path, tgt: Path, tally: Tally, encodings: Sequence[str] = ()) -> Iterator[Pair]:

@@ -33,9 +33,7 @@ def pairs(file: BinaryIO, extension: str, name: str, langs: Languages | None, ta
     langs: source and target; None: those of the file, if it has two. TSV has no languages and gives every line's pair.
     """
     if extension == ".tsv":
-        for pair in tables.tsv_pairs(file, name):
-            tally.n_units += 1
-            yield pair
+        yield from tables.tsv_pairs(file, name, tally)
         return
     yield from units.pairs_of(_UNITS[extension](file, name, tally), name, langs, tally)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mtkit.console import counted
+from mtkit.languages import normal_code, script_of_code
 
 _IN_UNITS = re.compile(r"\.(tmx|xlf|xliff)(\.(gz|xz|zst))?$", re.IGNORECASE)
 EMPTY = "the corpus is empty: no line, no unit"
@@ -46,6 +47,10 @@ class Tally:
     n_variants: int = 0  # further texts of a unit in a language that it already has; only the first is used
     n_with_cr: int = 0  # pairs of lines with a CR inside on both sides, which may have been meant as ends of lines
     languages: Counter[str] = field(default_factory=Counter)  # texts by language code, as the file spells it
+    joined: dict[str, Counter[str]] = field(default_factory=dict)  # by language asked for, the codes taken for it
+    n_bad_references: int = 0  # references to characters that XML forbids, such as &#1;; they are dropped
+    n_without_segment: int = 0  # variants of a TMX that have no <seg>, so that their text is not read
+    n_with_more: int = 0  # lines of TSV with more columns than source and target, which are not used
     n_bytes_read: Callable[[], int] = lambda: 0  # of the file, on disk; of two files, of the source side's
 
     def __str__(self) -> str:
@@ -57,16 +62,34 @@ class Tally:
             f"; CR inside both lines of {counted(self.n_with_cr, 'pair')}: if it should end lines, as LF does, convert "
             "the files first: sed 's/\\r$//' FILE | tr '\\r' '\\n'"
         )
+        references = (
+            f"; dropped: {counted(self.n_bad_references, 'reference')} to characters that XML forbids, such as &#1;"
+        )
+        segments = f"; not read: {counted(self.n_without_segment, '<tuv>')} without <seg>"
+        columns = f"; not used: the columns after the second, in {counted(self.n_with_more, 'line')}"
         return (
             f"{n_pairs} of {counted(self.n_units, 'unit')}{left_out}{further if self.n_variants else ''}"
-            f"{with_cr if self.n_with_cr else ''}"
+            f"{with_cr if self.n_with_cr else ''}{references if self.n_bad_references else ''}"
+            f"{segments if self.n_without_segment else ''}"
+            f"{columns if self.n_with_more else ''}{''.join(map(self._joined_codes, self.joined))}"
         )
+
+    def _joined_codes(self, lang: str) -> str:
+        """Describe the codes that were taken for a language; "" if they differ in nothing but case and hyphens."""
+        codes = self.joined[lang]
+        if len({*map(normal_code, codes)}) < 2:
+            return ""
+        scripts = sorted({script for code in codes if (script := script_of_code(code))})
+        listed = ", ".join(f"{code} ({n:,})" for code, n in codes.most_common())
+        of_scripts = f", in the scripts {' and '.join(scripts)}" if len(scripts) > 1 else ""
+        return f"; joined as {lang}: {listed}{of_scripts}"
 
     def remark(self) -> str:
         """Return the remarks on the corpus: that it is empty, or lacks pairs; "" without remarks."""
         if not self.n_units:
             return EMPTY
-        return str(self) if self.left_out or self.n_variants or self.n_with_cr else ""
+        counts = self.left_out, self.n_variants, self.n_with_cr, self.n_bad_references, self.n_with_more
+        return str(self) if any(counts) or any(map(self._joined_codes, self.joined)) else ""
 
     def add(self, other: "Tally") -> None:
         """Add the counts of another file."""
@@ -75,6 +98,11 @@ class Tally:
         self.n_variants += other.n_variants
         self.n_with_cr += other.n_with_cr
         self.languages += other.languages
+        self.n_bad_references += other.n_bad_references
+        self.n_without_segment += other.n_without_segment
+        self.n_with_more += other.n_with_more
+        for lang, codes in other.joined.items():
+            self.joined.setdefault(lang, Counter()).update(codes)
 
 
 def segment(text: str) -> str:

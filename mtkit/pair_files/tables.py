@@ -14,6 +14,7 @@ from mtkit.errors import DataError
 from mtkit.pair_files.lines import lines_of, max_line_bytes
 from mtkit.pair_files.pairs import Languages, Pair, Tally
 from mtkit.pair_files.units import Unit, header_of, is_like_header, names_of_columns
+from mtkit.text.addresses import addresses_in
 
 _TAB = "\t"
 _DELIMITERS = ",;\t|"
@@ -201,10 +202,11 @@ def csv_writing(file: TextIO, langs: Languages) -> Iterator[Callable[[str, str],
     yield lambda src, tgt: table.writerow((src, tgt)) and None
 
 
-def tsv_pairs(file: BinaryIO, name: str) -> Iterator[Pair]:
-    """Yield the first two columns of each line of TSV, which has neither a header nor quotes.
+def tsv_pairs(file: BinaryIO, name: str, tally: Tally) -> Iterator[Pair]:
+    """Yield the first two columns of each line of TSV, which has neither a header nor quotes, and count the lines.
 
-    Raises DataError, with the line, if it has no tab, is a header, or if CR separates it from a second pair.
+    Raises DataError, with the line, if it has no tab, is a header, or if CR separates it from a second pair, and if
+    the first line has more columns, and an address, or a number beside text, as source or target.
     """
     for number, line in enumerate(lines_of(file, name), start=1):
         columns = line.split(_TAB, 2)
@@ -216,12 +218,35 @@ def tsv_pairs(file: BinaryIO, name: str) -> Iterator[Pair]:
                 "the file to .csv, where a header names the columns, or remove the line if the first two columns are "
                 "source and target; if it is a pair, move it further down"
             )
+        if len(columns) > 2:
+            if number == 1:
+                _check_columns(line.split(_TAB), f"{name}: line 1")
+            tally.n_with_more += 1
         if "\r" in line and any(_TAB in part for part in line.split("\r")[1:]):
             raise DataError(
                 f"{name}: line {number}: a CR, then a tab, as if a second pair began there; only LF ends lines: if CR "
                 "should, too, convert the file: sed 's/\\r$//' FILE | tr '\\r' '\\n'"
             )
+        tally.n_units += 1
         yield Pair(columns[0], columns[1], name, number)
+
+
+def _check_columns(columns: list[str], place: str) -> None:
+    """Raise DataError if the first two of many columns are not source and target, but addresses, scores or ids."""
+    src, tgt = columns[:2]
+    kinds = [
+        "address" if addresses_in(text) == [text] else "number" if _NUMBER.fullmatch(text) else "text"
+        for text in (src.strip(), tgt.strip())
+    ]
+    if "address" in kinds or kinds.count("number") == 1:
+        raise DataError(
+            f"{place}: {len(columns)} columns, and the first two, which mtkit takes as source and target, are "
+            f"{kinds[0]} and {kinds[1]}: {src[:40]!r}, {tgt[:40]!r}; choose the columns of the pair first, for example "
+            "with cut -f3,4, or rename the file to .csv and give it a header such as url,url,en,de"
+        )
+
+
+_NUMBER = re.compile(r"[+-]?\d+(?:[.,]\d+)?(?:[eE][+-]?\d+)?")
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from mtkit.pair_files.pairs import Languages, Pair, Tally, segment
 
 ANY = "*"  # the code of a text whose language is not in the file
 _IDENTIFIER = re.compile(r"(?=.*\d)\S+|")
+_UNNAMED = (ANY, "src", "tgt")
 _LOOKED_AT = 1000  # units, to see which languages a file has
 
 
@@ -46,9 +47,12 @@ def pairs_of(units: Iterable[Unit], name: str, langs: Languages | None, tally: T
     roles, n_pairs = _Roles(langs), 0
     for unit in itertools.chain(ahead, iterator):
         tally.n_units += 1
-        src, tgt = _chosen(unit, roles, tally)
+        (src, tgt), codes = _chosen(unit, roles, tally)
         if src and tgt and (src := segment(src)).strip() and (tgt := segment(tgt)).strip():
             n_pairs += 1
+            for lang, code in zip(langs, codes, strict=True):
+                if code not in _UNNAMED:
+                    tally.joined.setdefault(lang, Counter())[code] += 1
             yield Pair(src, tgt, name, unit.number)
         else:
             tally.left_out[_reason(langs, src, tgt)] += 1
@@ -190,9 +194,10 @@ class _Roles(dict[str, "tuple[int, int] | None"]):
         return {"src": (0, 2), "tgt": (1, 2)}.get(code)
 
 
-def _chosen(unit: Unit, roles: _Roles, tally: Tally) -> list[str | None]:
-    """Return source and target; None: the unit has no such text."""
+def _chosen(unit: Unit, roles: _Roles, tally: Tally) -> tuple[list[str | None], list[str]]:
+    """Return source and target, and their codes in the file; None: the unit has no such text."""
     texts: list[str | None] = [None, None]
+    codes = [ANY, ANY]
     ranks = [3, 3]
     for code, text in unit.texts:
         tally.languages[code] += 1
@@ -201,11 +206,11 @@ def _chosen(unit: Unit, roles: _Roles, tally: Tally) -> list[str | None]:
             continue
         side, rank = role
         if rank < ranks[side]:
-            texts[side], ranks[side] = text, rank
+            texts[side], ranks[side], codes[side] = text, rank, code
         elif rank == ranks[side] and text != texts[side]:
             tally.n_variants += 1
     if None in texts:
         for code, text in unit.texts:
             if code == ANY and None in texts:
                 texts[texts.index(None)] = text
-    return texts
+    return texts, codes

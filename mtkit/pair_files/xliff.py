@@ -39,7 +39,9 @@ def units(file: BinaryIO, name: str, tally: Tally) -> Iterator[Unit]:
     of the group or file around it. Each <file> has languages of its own; those of <xliff> (2) hold for all.
     The text inside <g>, <pc> and <mrk> belongs to the segment; the other inline elements are codes of the document.
     """
-    for unit in xliff_units(file, name):
+    parser = _Xliff(name, None)
+    parser.tally = tally
+    for unit in parser.read(file):
         if unit.is_to_translate and not unit.is_untranslated:
             yield Unit(unit.number, unit.texts)
         else:

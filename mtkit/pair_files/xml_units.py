@@ -1,18 +1,24 @@
 """Read units of text from an XML file of any size in bounded memory: the common part of TMX and XLIFF."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import BinaryIO, Generic, TypeVar
 
 from mtkit.console import counted
 from mtkit.markup.xml_parser import MOST_LEVELS, XmlParser
 from mtkit.pair_files.compression import packed_unnoticed
 from mtkit.pair_files.lines import max_line_bytes
+from mtkit.pair_files.pairs import Tally
 from mtkit.text.placeholders import PLACEHOLDER
 
 _CHUNK_BYTES = 1 << 16
 _SEGMENT_COST = 100  # characters that a text counts for in its unit beside its own, since it takes memory, too
 _MOST_NAMES = 100_000  # different names of elements and attributes
+_REFERENCE = re.compile(rb"&#(?:x([0-9a-fA-F]{1,8})|([0-9]{1,10}));")
+_LONGEST_REFERENCE = 13  # bytes
+# A code that separates words: the end of a line, a paragraph or a cell, or a tab, of HTML, of Office or of RTF.
+_SEPARATES = re.compile(r"[\n\t]|<(?:\w+:)?(?:br|lb|tab|p|tr|td|th|li|cell)\b|\\(?:line|tab|par|cell)\b", re.IGNORECASE)
 _SPACES = re.compile("  +")
 
 _Unit = TypeVar("_Unit")
@@ -27,6 +33,7 @@ class XmlUnits(XmlParser, Generic[_Unit]):
     def __init__(self, name: str, encoding: str | None = None) -> None:
         super().__init__(name, encoding)
         self._parser.buffer_text = True
+        self.tally: Tally | None = None  # if set, references to characters that XML forbids are dropped and counted
         self.done: list[_Unit] = []
         self.n_units = 0
         self._max_characters = max_line_bytes()
@@ -76,7 +83,8 @@ class XmlUnits(XmlParser, Generic[_Unit]):
     def read(self, file: BinaryIO) -> Iterator[_Unit]:
         """Yield the units of the file."""
         n_bytes = 0
-        while chunk := file.read(_CHUNK_BYTES):
+        chunks = iter(partial(file.read, _CHUNK_BYTES), b"")
+        for chunk in chunks if self.tally is None else _without_bad_references(chunks, self.tally):
             if not n_bytes and (packed := packed_unnoticed(self.name, chunk)):
                 raise self.error(packed)
             self.feed(chunk)
@@ -168,5 +176,27 @@ class XmlUnits(XmlParser, Generic[_Unit]):
         self._has_codes = True
         if PLACEHOLDER.fullmatch(code):
             self._text.append(code)
-        elif self._breaks_line or "\n" in code or "<br" in code.lower():
+        elif self._breaks_line or _SEPARATES.search(code):
             self._text.append(" ")
+
+
+def _without_bad_references(chunks: Iterable[bytes], tally: Tally) -> Iterator[bytes]:
+    """Yield the bytes without references such as &#1;, with which the whole file would not be XML, and count them."""
+
+    def checked(reference: re.Match[bytes]) -> bytes:
+        number = int(reference[1], 16) if reference[1] else int(reference[2])
+        if number in (9, 10, 13) or 0x20 <= number < 0xD800 or 0xE000 <= number < 0xFFFE or 0xFFFF < number < 0x110000:
+            return reference[0]
+        tally.n_bad_references += 1
+        return b""
+
+    rest = b""
+    for chunk in chunks:
+        if rest or b"&#" in chunk:
+            chunk = _REFERENCE.sub(checked, rest + chunk)
+        start = chunk.rfind(b"&", len(chunk) - _LONGEST_REFERENCE)  # of a reference that may end in the next chunk
+        rest = chunk[start:] if start >= 0 and b";" not in chunk[start:] else b""
+        if chunk := chunk[: len(chunk) - len(rest)]:
+            yield chunk
+    if rest:
+        yield rest

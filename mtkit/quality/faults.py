@@ -224,7 +224,8 @@ def is_copy(src: Sequence[str], text: Sequence[str]) -> bool:
     folded_src, folded_text = [t.casefold() for t in src], [t.casefold() for t in text]
     if folded_src == folded_text:
         n_plain = _n_plain(text)
-        return n_plain >= 2 or (n_plain == 1 and len(text) >= 3)
+        n_words = sum(not word.isdigit() for word in text)  # not those of 3.5 kg
+        return n_plain >= 2 or (n_plain == 1 and n_words >= 3)
     known = set(folded_src)
     if len(text) < _MIN_COPIED_RUN or sum(t in known for t in folded_text) < 0.6 * len(text):
         return False

@@ -105,7 +105,8 @@ def test_the_end_of_each_element_is_known():
     [
         ("", "too early"),
         ("<a>\n<b>", "line 2.*too early"),
-        ("<a>\n</b></a>", "line 2.*mismatched"),
+        ("<a>\n</b></a>", "line 2.*mismatched.*end tag"),
+        ("<a>\n&#2;</a>", "line 2.*remove it"),
         ("<a>\n&nbsp;</a>", "line 2.*undefined.*replace it by the character"),
         ("<!DOCTYPE a SYSTEM 'x'>\n<a>&nbsp;</a>", "line 2.*&nbsp;.*replace it by the character"),
         ("<a>\nthis & that</a>", "line 2.*&amp;"),

@@ -157,6 +157,33 @@ def test_a_tsv_keeps_every_line(tmp_path):
     assert tally.n_units == 3
 
 
+def test_further_columns_of_a_tsv_are_counted(tmp_path):
+    path, tally = write(tmp_path, "a.tsv", "a\tb\tnote\nc\td\ne\tf\t0.5\t7\n"), Tally()
+    assert [pair[:2] for pair in read_one_file(path, None, tally)] == [("a", "b"), ("c", "d"), ("e", "f")]
+    assert "columns after the second, in 2 lines" in tally.remark()
+
+
+@pytest.mark.parametrize(
+    ("line", "kinds"),
+    [
+        ("http://a.example/x\thttps://b.example/y\tHello.\tHallo.\t0.9", "address and address"),
+        ("0.93\tHello.\tHallo.", "number and text"),
+        ("1276\tHello.\t77\tHallo.", "number and text"),
+    ],
+)
+def test_addresses_scores_and_ids_are_not_taken_for_pairs(tmp_path, line, kinds):
+    with pytest.raises(DataError, match=rf"a\.tsv: line 1: \d columns, .*{kinds}.*cut -f") as error:
+        texts(write(tmp_path, "a.tsv", f"{line}\n"))
+    assert ".csv" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "line", ["12\t12\tnote", "Hello.\tHallo.\thttp://a.example", "http://a.example\thttp://a.example"]
+)
+def test_a_pair_may_be_of_numbers_or_addresses_alone(tmp_path, line):
+    assert texts(write(tmp_path, "a.tsv", f"{line}\n")) == [tuple(line.split("\t")[:2])]
+
+
 @pytest.mark.parametrize("header", ["en\tde", "source\ttarget", "id\tEnglish\tGerman"])
 def test_a_header_of_a_tsv_is_not_taken_for_a_pair(tmp_path, header):
     with pytest.raises(DataError, match=r"a\.tsv: line 1: a header .*\.csv"):

@@ -55,6 +55,10 @@ def test_pairs_have_the_number_of_their_unit_and_units_without_a_language_are_co
         ("one<ph>&lt;br/></ph>two", "one two"),
         ("one <ph>{\\field}</ph> two", "one two"),
         ("You have <ph x='1'>%1$d</ph> files in <ph>{{ name }}</ph>", "You have %1$d files in {{ name }}"),
+        ("cell<ph x='9'>&lt;tab/&gt;</ph>cell", "cell cell"),
+        ("cell<ph>&lt;w:tab/&gt;</ph>cell", "cell cell"),
+        ("one<ut>\\par </ut>two", "one two"),
+        ("one<ut>\\b </ut>two", "onetwo"),
         ("a <hi type='x'>big <hi>red</hi></hi> dog", "a big red dog"),
         ("see<ph>&lt;fn&gt;<sub>a footnote</sub>&lt;/fn&gt;</ph> here", "see here"),
         ("a<it pos='begin'>&lt;i&gt;</it>b", "ab"),
@@ -198,7 +202,7 @@ def test_a_packed_file_under_another_name_is_told_with_its_ending(tmp_path, name
 
 @pytest.mark.parametrize(("text", "remedy"), [("a\1b", "control character 0x01"), ("a&nbsp;b", "the character itself"),
                                              ("Salt & pepper", "&amp;"), ("R&D", "&amp;"), ("x?a=1&b=2", "&amp;"),
-                                             ("a < b", "&lt;"), ("a <3", "&lt;"), ("&#2;", "remove it")])  # fmt: skip
+                                             ("a < b", "&lt;"), ("a <3", "&lt;")])  # fmt: skip
 @pytest.mark.parametrize("n_before", [0, 1 << 16])  # bytes, so that the place is in the second piece that is read
 def test_what_xml_does_not_allow_comes_with_the_remedy(tmp_path, text, remedy, n_before):
     with pytest.raises(DataError, match=rf"m\.tmx: line 3, column \d+: .*{remedy}") as error:
@@ -211,6 +215,23 @@ def test_a_byte_that_is_not_in_the_declared_encoding_is_told_with_the_remedy(tmp
     path.write_bytes((HEADER + unit(en="caf\u00e9", de="x") + END).encode("latin1"))
     with pytest.raises(DataError, match=r"m.tmx: line 3, column \d+: .*0xe9.*encoding=\"windows-1252\""):
         texts(path)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_a_reference_to_a_character_that_xml_forbids_does_not_stop_a_memory(tmp_path, encoding):
+    bad = "a&#1;b &#x1F;c&#xFFFF; &#xD800;&#x110000;&#xe9;&#9;&#x1F600;"
+    header = HEADER.replace("UTF-8", encoding)
+    path = tmx(tmp_path, unit(en=bad, de="x"), unit(en="y", de="z"), header=header, encoding=encoding)
+    tally = Tally()
+    assert texts(path, tally=tally) == [("ab c \xe9 \U0001f600", "x"), ("y", "z")]
+    assert "5 references" in tally.remark()
+
+
+@pytest.mark.parametrize("n_before", range(60))
+def test_a_bad_reference_is_found_on_the_border_of_two_reads(tmp_path, monkeypatch, n_before):
+    monkeypatch.setattr("mtkit.pair_files.xml_units._CHUNK_BYTES", 30)
+    path = tmx(tmp_path, unit(en="x" * n_before + "&#x1F;&#65;&amp;y", de="d"))
+    assert texts(path) == [("x" * n_before + "A&y", "d")]
 
 
 HUGE = {

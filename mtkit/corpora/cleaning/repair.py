@@ -68,7 +68,8 @@ def _unescaped(line: str) -> str:
 
 
 def _character(entity: re.Match[str]) -> str:
-    return " ".join(html.unescape(entity[0]).splitlines()) or entity[0]
+    text = html.unescape(entity[0])
+    return " ".join(text.splitlines()) or (" " if text else entity[0])  # a line break is a space
 
 
 def _without_mojibake(text: str) -> str:

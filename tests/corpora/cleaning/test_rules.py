@@ -36,6 +36,7 @@ def rule_of(
         ("Ã©tÃ© Ã  la mer", "été à la mer"),
         ("schÃ¶n", "schön"),
         ("AT&amp;amp;T &quot;x&quot; &#39;", 'AT&T "x" \''),
+        ("a&#10;b &#13;c&NewLine;d&#x2028;e&Tab;f &#xFFFE;", "a b c d e f &#xFFFE;"),
         ("a &amp; <b>b</b>", "a &amp; <b>b</b>"),  # markup: the entity belongs there
         ("R&D; &nosuch;", "R&D; &nosuch;"),
         ("می‌روم", "می‌روم"),  # U+200C is part of the word
