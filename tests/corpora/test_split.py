@@ -164,6 +164,20 @@ def test_documents_stay_whole_and_those_like_them_stay_out(tmp_path):
     ]
 
 
+def test_a_sentence_of_a_dev_document_that_test_has_too_is_left_out(tmp_path):
+    shared = ("We thank you for your letter.", "Wir danken Ihnen.")
+    texts, names = [], []
+    for n, pair in enumerate(big_corpus(300)):
+        texts += [pair, *([shared] if n % 10 == 0 else [])]  # in each document
+        names += [f"doc {n // 10}"] * (len(texts) - len(names))
+    split_pairs(tmp_path / "out", texts, names, n_dev=15, n_test=25)
+    n_shared = {name: part(tmp_path / "out", name).count(shared) for name in ("train", "dev", "test")}
+    assert (n_shared["train"], n_shared["dev"]) == (0, 0) and n_shared["test"] >= 2
+    rows = [row for row in left_out(tmp_path / "out") if row[4] == shared[0]]
+    assert {tuple(row[2:4]) for row in rows} == {("test", "source")}
+    assert len(rows) + n_shared["test"] == 30
+
+
 def test_too_few_sentences_are_an_error_and_leave_nothing_behind(tmp_path):
     with pytest.raises(DataError, match=r"10 pairs only 1 are unlike.*need 6"):
         split_pairs(tmp_path / "out", [("The same.", "Dasselbe.")] * 10)

@@ -16,6 +16,7 @@ from mtkit.errors import MtkitError
 from mtkit.files import sha256_file
 from mtkit.jobs import identity
 from mtkit.jobs.executors import InProcess, Processes
+from mtkit.jobs.job import Job
 
 SCRIPT = Path(__file__).with_name("squares.py")
 CUBES_OF_35 = "".join(f"{number**3}\n" for number in range(35))
@@ -106,6 +107,22 @@ def test_a_damaged_shard_is_made_again(tmp_path, damage):
     assert (tmp_path / "out").read_text() == CUBES_OF_35
     assert len([path for path in faults.iterdir() if path.name.startswith("made-2-")]) == 2
     assert len(list(faults.iterdir())) == 8
+
+
+def test_a_shard_that_is_damaged_while_the_job_runs_is_refused_and_made_again(tmp_path, monkeypatch):
+    def damaged(self, stage, shards, name, output):
+        path = self.shard(stage, 2) / name
+        path.write_bytes(b"7" + path.read_bytes()[1:])
+        concatenate(self, stage, shards, name, output)
+
+    concatenate = Job.concatenate
+    with monkeypatch.context() as patch:
+        patch.setattr(Job, "concatenate", damaged)
+        with pytest.raises(MtkitError, match=r"000002: damaged; run the same command again"):
+            cubes(tmp_path / "out", InProcess())
+    assert not (tmp_path / "out").exists()
+    cubes(tmp_path / "out", InProcess())
+    assert (tmp_path / "out").read_text() == CUBES_OF_35
 
 
 def test_a_job_with_other_settings_is_refused_until_restart(tmp_path):
