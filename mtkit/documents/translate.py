@@ -26,11 +26,13 @@ def translate_document(
     *,
     format: str | None = None,
     columns: Sequence[str] = (),
+    encoding: str | None = None,
 ) -> TranslatedDocument:
     """Translate a document to a file; the same call resumes an interrupted one.
 
     format: "html", "docx", ...; default: the one of the file extension.
     columns: the columns of a table to translate; default: those that hold text.
+    encoding: of a text, such as "cp1252"; default: UTF-8, or the one that it declares.
 
     Returns the translated bytes, counts, and notes on what a person should check.
 
@@ -39,7 +41,7 @@ def translate_document(
     if translator.files is None or translator.is_ensemble:
         raise ValueError("translate_document needs a translator that was loaded from a single folder")
     shared = SharedTranslator(translator, [translator.files], lambda: translator, InProcess())
-    return translate_file(Path(source), Path(target), shared, Options(format, tuple(columns)))
+    return translate_file(Path(source), Path(target), shared, Options(format, tuple(columns), encoding=encoding))
 
 
 def translate_text(translator: Translator, text: str, *, format: str = "text") -> str:

@@ -16,7 +16,7 @@ from mtkit.documents.report import summary, write_report
 from mtkit.documents.sentence_translator import SentenceTranslator
 from mtkit.documents.sentences import Translated
 from mtkit.documents.skeleton import Edit, Filled, Reading, Segment, apply, hold_out
-from mtkit.documents.translate import translate_file, translate_text
+from mtkit.documents.translate import translate_document, translate_file, translate_text
 from mtkit.errors import DataError, MtkitError, UsageError
 from mtkit.jobs.executors import InProcess
 from mtkit.text.inline import Inline
@@ -124,6 +124,13 @@ def test_a_text_in_a_given_encoding_is_translated_into_it(format_name, text, enc
         assert "THE CAFÉ" in found.raw.decode(encoding).replace("\\u00c9", "É")
         assert not found.notes
         assert found.raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF8)) == (source != without_bom)
+
+
+def test_the_encoding_can_be_given_in_python(shared, tmp_path):
+    (tmp_path / "a.txt").write_bytes("one café\n".encode("utf-16-le"))
+    done = translate_document(shared.translator, tmp_path / "a.txt", tmp_path / "b.txt", encoding="utf-16-le")
+    assert done.n_segments == 1
+    assert (tmp_path / "b.txt").read_bytes().decode("utf-16-le").endswith("\n")
 
 
 def test_a_byte_order_mark_counts_more_than_the_option():
