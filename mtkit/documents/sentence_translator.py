@@ -4,26 +4,20 @@ Importing this loads no torch: a document without tags is translated by CTransla
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from mtkit.bundle import load_model
 from mtkit.console import log
 from mtkit.documents.sentences import Alignment, Sentence, Translated
-from mtkit.errors import UsageError
-from mtkit.text.inline import Code, Inline, Interval, Part, inline_of
-from mtkit.text.transfer import Floats, Words, transfer
+from mtkit.text.inline import Interval
+from mtkit.text.placeholders import PROSE
+from mtkit.text.transfer import Words
 from mtkit.text.words import word_spans
-from mtkit.tokens.placeholders import Placeholders
 from mtkit.translation.candidates import Translation
 from mtkit.translation.translator import Translator
-
-if TYPE_CHECKING:
-    from mtkit.alignment.lexicon import AlignmentLexicon
-    from mtkit.model.transformer import Transformer
 
 
 class SentenceTranslator:
@@ -32,115 +26,62 @@ class SentenceTranslator:
     def __init__(
         self,
         translator: Translator,
-        patterns: Sequence[str] = (),
+        patterns: Sequence[str] = PROSE,
         *,
         n_best: int = 1,
         check_direction: bool = True,
     ) -> None:
         """patterns: of what is kept exactly. n_best, check_direction: as for `Translator.session`."""
         self._translator = translator
-        self._patterns = Placeholders(patterns)
-        self._session = translator.session(n_best=n_best, check_direction=check_direction)
+        protecting = translator.protecting(patterns)
+        self._protector = protecting.protector
+        self._session = protecting.session(n_best=n_best, check_direction=check_direction)
 
     def translate(self, batch: Sequence[Sentence], first_line: int | None = None) -> list[Translated]:
         """Return the translations of sentences, in order. first_line: number of the first; default: the next."""
         found = self._session.translate([sentence.text for sentence in batch], first_line)
-        texts = [translation.text for translation in found]
-        lost = [
-            index
-            for index, sentence in enumerate(batch)
-            if not _keeps(self._patterns.values(sentence.text), texts[index], self._patterns)
-        ]
-        for index, (text, translation) in zip(lost, self._with_codes([batch[i].text for i in lost]), strict=True):
-            texts[index], found[index] = text, translation
-        marked = [index for index, sentence in enumerate(batch) if sentence.is_marked and texts[index]]
-        pairs = [(batch[index].text, texts[index]) for index in marked]
-        alignments = dict(zip(marked, self.align(pairs), strict=True))
+        marked = [index for index, sentence in enumerate(batch) if sentence.is_marked and found[index].text]
+        alignments = dict(zip(marked, self.align([(batch[i].text, found[i].text) for i in marked]), strict=True))
         return [
             Translated(
-                text,
+                translation.text,
                 _faults(translation),
-                self._n_kept(sentence) if i in lost else 0,
-                alignments.get(i),
-                self._others(sentence, translation, text),
+                translation.n_best[0].n_placed,
+                alignments.get(index),
+                _others(translation),
                 self._translator.confidence(translation.n_best[0]),
             )
-            for i, (sentence, translation, text) in enumerate(zip(batch, found, texts, strict=True))
+            for index, translation in enumerate(found)
         ]
 
     def align(self, pairs: Sequence[tuple[str, str]]) -> list[Alignment]:
-        """Return how the words of sentences and of their translations correspond."""
-        words = [(self._words(src, src), self._words(tgt, src)) for src, tgt in pairs]
-        return [
-            Alignment(src, tgt, np.round(weights, 4).tolist())
-            for (src, tgt), weights in zip(words, self._weights(pairs, words), strict=True)
+        """Return how the words of sentences and of their translations correspond.
+
+        Protected text corresponds to itself. The model aligns the rest, and does not see it.
+        """
+        values = [self._protector.values(src) for src, _ in pairs]
+        kept = [tuple(_places(text, of_pair) for text in pair) for pair, of_pair in zip(pairs, values, strict=True)]
+        words: list[Words] = [
+            (self._words(src, of_src), self._words(tgt, of_tgt))
+            for (src, tgt), (of_src, of_tgt) in zip(pairs, kept, strict=True)
         ]
+        read = [
+            (_blanked(src, of_src), _blanked(tgt, of_tgt))
+            for (src, tgt), (of_src, of_tgt) in zip(pairs, kept, strict=True)
+        ]
+        alignments: list[Alignment] = []
+        found = self._translator.aligner.weights(read, words)
+        for pair, of_pair, of_words, weights in zip(pairs, values, words, found, strict=True):
+            for row, column in _same(pair, of_words, of_pair):
+                weights[row, :], weights[:, column] = 0, 0
+                weights[row, column] = 1
+            alignments.append(Alignment(*of_words, np.round(weights, 4).tolist()))
+        return alignments
 
-    def _weights(self, pairs: Sequence[tuple[str, str]], words: Sequence[Words]) -> list[Floats]:
-        if not pairs:
-            return []
-        from mtkit.alignment.attention import interval_weights
-
-        tokenizers = self._translator.src_tokenizer, self._translator.tgt_tokenizer
-        return interval_weights(self._model, *tokenizers, pairs, words, self._lexicon)
-
-    @cached_property
-    def _model(self) -> "Transformer":
-        """The model whose attention aligns: that of the engine, or loaded beside an engine that shows none."""
-        from mtkit.engines.native import NativeEngine
-
-        engine = self._translator.engine
-        if isinstance(engine, NativeEngine):
-            return engine.models[0]
-        if self._translator.files is None:
-            raise UsageError("tags need a model that was loaded from a bundle")
-        return load_model(self._translator.files).eval()
-
-    @cached_property
-    def _lexicon(self) -> "AlignmentLexicon | None":
-        from mtkit.alignment.lexicon import alignment_lexicon
-
-        return alignment_lexicon(self._translator.files)
-
-    def _words(self, text: str, src: str) -> list[Interval]:
+    def _words(self, text: str, kept: Sequence[Interval]) -> list[Interval]:
         """Return the words of a sentence or of its translation; each placeholder is one word."""
-        kept = _places(text, self._patterns.values(src))
         own = self._translator.placeholders
         return word_spans(text, kept if own is None else _merged(kept, own.spans(text)))
-
-    def _others(self, sentence: Sentence, translation: Translation, text: str) -> list[str]:
-        """Return further translations that keep the placeholders, each once."""
-        values = self._patterns.values(sentence.text)
-        kept = [other.text for other in translation.n_best if _keeps(values, other.text, self._patterns)]
-        return [other for other in dict.fromkeys(kept) if other not in ("", text)]
-
-    def _n_kept(self, sentence: Sentence) -> int:
-        return len(self._patterns.values(sentence.text))
-
-    def _with_codes(self, texts: Sequence[str]) -> list[tuple[str, Translation]]:
-        """Translate sentences without their placeholders, and put these back by the alignment of the words.
-
-        Also return what was translated.
-        """
-        inlines = [self._inline(text) for text in texts]
-        session = self._translator.session(check_direction=False)
-        found = session.translate([inline.text for inline in inlines]) if inlines else []
-        pairs = [(inline.text, translation.text) for inline, translation in zip(inlines, found, strict=True)]
-        words = [(word_spans(src), word_spans(tgt)) for src, tgt in pairs]
-        weights = self._weights(pairs, words)
-        moved = [
-            transfer(inline, translation.text, of_words, words=of_line).text if translation.text else inline.source
-            for inline, translation, of_words, of_line in zip(inlines, found, weights, words, strict=True)
-        ]
-        return list(zip(moved, found, strict=True))
-
-    def _inline(self, text: str) -> Inline:
-        parts: list[Part] = []
-        at = 0
-        for start, end in self._patterns.spans(text):
-            parts += [text[at:start], Code(text[start:end], "single")]
-            at = end
-        return inline_of([part for part in [*parts, text[at:]] if part])
 
     def note(self) -> dict[str, Any]:
         """Return what was noticed so far as JSON, for `absorb`."""
@@ -162,9 +103,28 @@ def _faults(translation: Translation) -> list[str]:
     return [*dict.fromkeys(fault.kind for fault in translation.faults), *unfinished]
 
 
-def _keeps(values: Sequence[str], text: str, patterns: Placeholders) -> bool:
-    """Return whether a translation has the placeholders of its source, each as often."""
-    return not values or sorted(values) == sorted(patterns.values(text))
+def _others(translation: Translation) -> list[str]:
+    """Return further translations, each once."""
+    texts = dict.fromkeys(candidate.text for candidate in translation.n_best)
+    return [text for text in texts if text not in ("", translation.text)]
+
+
+def _blanked(text: str, spans: Sequence[Interval]) -> str:
+    """Return the text with spaces in the place of some of it."""
+    for start, end in spans:
+        text = text[:start] + " " * (end - start) + text[end:]
+    return text
+
+
+def _same(pair: tuple[str, str], words: Words, values: Sequence[str]) -> list[tuple[int, int]]:
+    """Return which target word is which source word, of those that are protected text: the k-th is the k-th."""
+    places: list[defaultdict[str, list[int]]] = []
+    for text, of_text in zip(pair, words, strict=True):
+        places.append(defaultdict(list))
+        for index, (start, end) in enumerate(of_text):
+            places[-1][text[start:end]].append(index)
+    in_src, in_tgt = places
+    return [link for value in dict.fromkeys(values) for link in zip(in_tgt[value], in_src[value], strict=False)]
 
 
 def _places(text: str, values: Sequence[str]) -> list[Interval]:

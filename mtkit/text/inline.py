@@ -25,6 +25,7 @@ class Code:
     kind: Kind
     name: str = ""  # a closing code belongs to the last opening one of this name
     text: str = ""  # what the translator reads in its place, such as a space for a line break
+    is_text: bool = False  # it is text itself, such as an address, so a space divides it from the words around it
 
 
 Part = str | Code

@@ -4,6 +4,7 @@ import re
 
 from mtkit.text import templates
 from mtkit.text.addresses import ADDRESS
+from mtkit.text.words import MARKS, UNSPACED
 
 # Each alternative begins with a character of its own, and looks back only behind it, so that a search is fast.
 _BRACED = (
@@ -32,9 +33,19 @@ _PERCENT_IN_LINE = (
 
 _OPTION = r"(?<![\w-])(?:--[a-zA-Z][\w-]*|-[a-zA-Z0-9](?![\w-]))"  # of a command, such as --help
 _NESTED = r"\$t\([^()\n]{1,200}\)|@(?:\.\w{1,40})?:(?:\([\w.-]{1,100}\)|\w[\w-]*(?:\.\w[\w-]*)*)"  # i18next, Vue
+_VUE_ADDRESS = r"[\w.+-]{1,64}\{'@'\}[\w-]{1,63}(?:\.[\w-]{1,63}){1,5}"  # me{'@'}example.org
 
-PROSE = (ADDRESS, _VARIABLE, templates.IN_PROSE)  # of text for people
-STRINGS = (ADDRESS, _VARIABLE, _PERCENT, _OPTION, _NESTED)  # of the messages of programs
+# Of posts: people and tags are links there, and a code stands for a picture. A tag of digits alone is a number.
+_NAME = rf"[^\W{UNSPACED}]+(?:[.-][^\W{UNSPACED}]+)*"
+_POSTS = (
+    rf"(?<![\w@.%$/])@{_NAME}(?:@{_NAME})?"
+    rf"|(?<![\w#&/])#(?=\d*[^\W\d])[\w{MARKS}]{{1,100}}"
+    r"|(?<![\w:]):(?=[0-9_-]*[a-zA-Z+])[a-zA-Z0-9_+-]{1,50}:(?![\w:])"
+)
 
-PLACEHOLDER = re.compile("|".join(STRINGS))
+PROSE = (ADDRESS, _VARIABLE, templates.IN_PROSE, _POSTS)  # of text for people
+_OF_PROGRAMS = (ADDRESS, _VARIABLE, _PERCENT, _OPTION, _NESTED, _VUE_ADDRESS)
+STRINGS = (*_OF_PROGRAMS, _POSTS)  # of the messages of programs
+
+PLACEHOLDER = re.compile("|".join(_OF_PROGRAMS))
 PLACEHOLDER_IN_LINE = re.compile(f"{_VARIABLE}|{_PERCENT_IN_LINE}")  # in text of unknown origin

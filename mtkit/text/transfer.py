@@ -15,11 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mtkit.text.inline import Inline, Interval, Span
-from mtkit.text.words import word_spans
+from mtkit.text.words import STANDS_ALONE, word_spans
 
 Floats = npt.NDArray[np.float64]
 Words = tuple[list[Interval], list[Interval]]  # of a text and of its translation
 _NOT_LAST, _NOT_FIRST = "([{«‹“„‚¿¡", ")]}»›.,;:!?…"  # marks that end, or begin, no part of a sentence
+_ATTACHED_BEFORE, _ATTACHED_AFTER = _NOT_LAST + "'’\"/-", _NOT_FIRST + "”'’\"/-%"  # marks without a space between
 
 
 @dataclass(frozen=True)
@@ -195,14 +196,14 @@ class _Placer:
         """Return between which target words a code of no words belongs: before the word of this index.
 
         Much of the words before it should translate the source words before the code, and much of those after it the
-        words after; all the more its neighbours. A code that stands for a line break belongs where the line ends.
+        words after; all the more its neighbours. A code that stands for a line break belongs where the line ends, and
+        one before all words, or after all of them, stays there.
         """
-        line_end = self._line_end(span)
-        if line_end is not None and line_end in free:
-            return line_end
         split = sum(start < span.start for start, _ in self.src)
-        if (place := self._known_place(split, free, src)) is not None:
-            return place
+        between_sentences = self.ends.get(split, self.starts.get(split))
+        for place in (self._line_end(span), self._edge(split, free, src), between_sentences):
+            if place is not None and place in free:
+                return place
         before = self.sums[:, split] - self.sums[:, src[0]]
         after = self.sums[:, src[1]] - self.sums[:, split]
         cut = np.concatenate([[0.0], (before - after).cumsum()])
@@ -217,14 +218,16 @@ class _Placer:
 
         return max(free, key=score)
 
-    def _known_place(self, split: int, free: Sequence[int], src: Interval) -> int | None:
-        """Return the place of a code at an end of the words around it, or between sentences; None of one within."""
-        if split == src[1]:
-            return free[-1]
-        if split == src[0]:
-            return free[0]
-        place = self.ends.get(split, self.starts.get(split))
-        return place if place in free else None
+    def _edge(self, split: int, free: Sequence[int], src: Interval) -> int | None:
+        """Return the place of a code with only marks, or nothing, on one side of it; None if words are on both."""
+        start, stop = free[0], free[-1]
+        if not any(_has_letters(self.source, word) for word in self.src[src[0] : split]):
+            n_marks = next((n for n in range(stop - start) if not self.is_mark[start + n]), stop - start)
+            return start + min(n_marks, split - src[0])
+        if not any(_has_letters(self.source, word) for word in self.src[split : src[1]]):
+            n_marks = next((n for n in range(stop - start) if not self.is_mark[stop - 1 - n]), stop - start)
+            return stop - min(n_marks, src[1] - split)
+        return None
 
     def _line_end(self, span: Span) -> int | None:
         """Return the first word of the line that a code begins; None if it begins none, or lines were lost."""
@@ -235,12 +238,26 @@ class _Placer:
 
     def _pair(self, span: Span, order: int, run: Interval) -> _Item:
         characters = self.tgt[run[0]][0], self.tgt[run[1] - 1][1]
+        if span.inside and self.translation[slice(*characters)] == self.source[span.start : span.end]:
+            return _Item(*characters, order, self._as_it_was(span))
         inside = self.render(span.inside, run, self._source_words(span), characters)
         return _Item(*characters, order, span.codes[0].markup + inside + span.codes[-1].markup)
+
+    def _as_it_was(self, span: Span) -> str:
+        """Return the text of a span, which is the same in the translation, with all codes in their places."""
+        parts, at = [span.codes[0].markup], span.start
+        for inner in span.inside:
+            parts += [self.write(self.source[at : inner.start]), self._as_it_was(inner)]
+            at = inner.end + (len(inner.codes[0].text) if len(inner.codes) == 1 else 0)
+        if len(span.codes) == 1:
+            return parts[0]
+        return "".join([*parts, self.write(self.source[at : span.end]), span.codes[-1].markup])
 
     def _single(self, span: Span, order: int, place: int, characters: Interval) -> _Item:
         """Return codes without words, with the white space that they have in the source."""
         markup = "".join(code.markup for code in span.all_codes())
+        if span.codes[0].is_text:
+            return self._text(span, order, place, characters, markup)
         stands_for = span.codes[0].text if len(span.codes) == 1 else ""
         left, right = self.source[: span.start], self.source[span.start + len(stands_for) :]
         before, after = left[-1:].isspace(), right[:1].isspace()
@@ -261,6 +278,33 @@ class _Placer:
         if before and start - end > 1:  # both of its spaces are there
             return _Item(end + 1, end + 1, order, markup)
         return _Item(end, end, order, space * before + markup)
+
+    def _text(self, span: Span, order: int, place: int, characters: Interval, text: str) -> _Item:
+        """Return text that stands between words, divided from them unless the source has it at one."""
+        left, right = self.source[: span.start][-1:], self.source[span.start : span.start + 1]
+        end = max(characters[0], self.tgt[place - 1][1]) if place else characters[0]
+        start = min(characters[1], self.tgt[place][0]) if place < len(self.tgt) else characters[1]
+        where = start if not left.strip() and right.strip() else end
+        before, after = self.translation[characters[0] : where][-1:], self.translation[where : characters[1]][:1]
+        space_before, space_after = _divides(left, before, _ATTACHED_BEFORE), _divides(right, after, _ATTACHED_AFTER)
+        return _Item(where, where, order, " " * space_before + text + " " * space_after)
+
+
+def is_between_words(text: str, span: Span) -> bool:
+    """Return whether a text has words before and after a span; else the alignment need not show its place."""
+    return _has_letters(text, (0, span.start)) and _has_letters(text, (span.end, len(text)))
+
+
+def _divides(src: str, tgt: str, attached: str) -> bool:
+    """Return whether a space belongs between kept text and its new neighbour.
+
+    src, tgt: the characters beside it in source and translation, "" at an end. attached: marks that take no space.
+    """
+    if not tgt.strip() or STANDS_ALONE.match(tgt):
+        return False
+    if tgt.isalnum():
+        return not src.isalnum() or bool(STANDS_ALONE.match(src))
+    return not src.strip() and tgt not in attached
 
 
 def _mutual(weights: Floats) -> Floats:

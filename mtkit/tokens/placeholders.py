@@ -90,10 +90,13 @@ class Placeholders:
         spans = self.spans(text)
         return _substituted(text, spans, [" "] * len(spans))
 
-    def marked(self, text: str) -> tuple[str, dict[str, str]]:
-        """Return the text with a single character for each match, and the match of each of these characters."""
+    def marked(self, text: str, others: Sequence[tuple[int, int]] = ()) -> tuple[str, dict[str, str]]:
+        """Return the text with a single character for each match, and the match of each of these characters.
+
+        others: further spans to treat as matches, which overlap none.
+        """
         unused = (chr(code) for code in _MARKS if chr(code) not in text)
-        spans = dict(zip(unused, self.spans(text), strict=False))
+        spans = dict(zip(unused, sorted([*self.spans(text), *others]), strict=False))
         return _substituted(text, spans.values(), spans), {
             mark: text[start:end] for mark, (start, end) in spans.items()
         }

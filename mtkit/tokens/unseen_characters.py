@@ -57,20 +57,20 @@ class UnknownCharacters:
         self.n_lines = number or self.n_lines + 1
         if self._tokenizer.placeholders is not None:
             line = self._tokenizer.placeholders.without(line)  # which the model copies whole
-        if self._known.issuperset(line):
+        if self.knows_all(line):
             return
         for character in characters(line):
-            if character not in self._seen:
-                self._seen[character] = self._treatment_of(character)
-                if self._seen[character] is None and len(character) == 1 and not belongs_to_previous(character):
-                    self._known.add(character)
-            treated = self._seen[character]
+            treated = self.treatment_of(character)
             if treated is None:
                 continue
             if character in self._unknown:
                 self._unknown[character].count += 1
             else:
                 self._unknown[character] = UnknownCharacter(character, *treated, count=1, first_line=self.n_lines)
+
+    def knows_all(self, text: str) -> bool:
+        """Return whether all code points of a text have already turned out to be seen as written."""
+        return self._known.issuperset(text)
 
     def all(self) -> list[UnknownCharacter]:
         """Return the unknown characters, the worst treated first, then the most frequent."""
@@ -84,8 +84,15 @@ class UnknownCharacters:
             ),
         )
 
-    def _treatment_of(self, character: str) -> tuple[Treatment, str] | None:
+    def treatment_of(self, character: str) -> tuple[Treatment, str] | None:
         """Return how the tokenizer treats a character and what the model sees; None if it sees it as written."""
+        if character not in self._seen:
+            self._seen[character] = self._find_treatment(character)
+            if self._seen[character] is None and len(character) == 1 and not belongs_to_previous(character):
+                self._known.add(character)
+        return self._seen[character]
+
+    def _find_treatment(self, character: str) -> tuple[Treatment, str] | None:
         ids = self._tokenizer.encode(character)
         if UNK_ID in ids:
             return "unknown", "<unk>"

@@ -17,6 +17,7 @@ class Candidate:
     score: float  # log_prob after the length penalty
     finished: bool  # False: the length limit ended it
     n_moved: int = 0  # placeholders that the search lost or doubled: put at the end, or left out
+    n_placed: int = 0  # protected parts of the source, such as addresses, that the alignment placed between words
 
 
 BLANK = Candidate("", [], 0.0, 0.0, True)  # the translation of a blank line
@@ -38,6 +39,7 @@ def join_candidates(parts: Sequence[list[Candidate]], gaps: Sequence[str] = ()) 
             log_prob=sum(part.log_prob for part in kth),
             score=sum(part.score for part in kth),
             finished=all(part.finished for part in kth),
+            n_placed=sum(part.n_placed for part in kth),
             n_moved=sum(part.n_moved for part in kth),
         )
         for kth in zip(*parts, strict=False)

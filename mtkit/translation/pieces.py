@@ -4,12 +4,17 @@ The tokenizers encode each text once. If a text is too long, they also encode ea
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Literal, get_args
 
+from mtkit.alignment.placing import readable, without
 from mtkit.config.tags import TOKENS
+from mtkit.text.inline import Inline
 from mtkit.text.sentences import sentence_spans
-from mtkit.tokens.placeholders import Replaced
+from mtkit.tokens.placeholders import Placeholders, Replaced
+from mtkit.tokens.protected import Protector, meets
 from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.translation.segments import split_long
 
@@ -25,6 +30,7 @@ class Piece:
     gap: str = " "  # the white space before it, if it is not the first of its line
     in_capitals: bool = False  # the model reads it as ordinary sentences, and its translation becomes capitals
     is_of_long: bool = False  # it belongs to a line that was too long for the model
+    inline: Inline | None = None  # the text with what is protected as codes, if the model reads the text without it
 
     @property
     def is_blank(self) -> bool:
@@ -37,30 +43,61 @@ class Piece:
         return max(map(len, self.ids))
 
 
+Removed = Literal["unknown", "nothing", "all"]  # what the model does not read
+REMOVED: tuple[Removed, ...] = get_args(Removed)
+
+
 class Cutter:
     """Encodes texts, and splits those that are too long."""
 
     def __init__(
-        self, tokenizers: Sequence[Tokenizer], lowered: Callable[[str], str | None] = lambda text: None
+        self,
+        tokenizers: Sequence[Tokenizer],
+        protector: Protector,
+        removed: Removed,
+        lowered: Callable[[str], str | None] = lambda text: None,
     ) -> None:
         """tokenizers: the source tokenizers of all models; the first one's placeholders apply.
 
+        removed: what the model reads a text without: nothing, all protected parts if it cannot know one of them, or all
+        of them in any case.
         lowered: returns a text in capitals as the model is to read it, or None; see `Capitals.lowered`.
         """
         self.tokenizers = tokenizers
         self._lowered = lowered
         self.placeholders = tokenizers[0].placeholders
+        self._protector = protector
+        self._removed = removed
 
     def encode(self, texts: Sequence[str]) -> list[Piece]:
         """Return each text, which is one line without white space around it, as a single piece."""
-        replaced = [self.replaced(text) for text in texts]
+        inlines = [self._inline(text) for text in texts]
+        left = [text if inline is None else readable(inline) for text, inline in zip(texts, inlines, strict=True)]
+        replaced = [self.replaced(text) for text in left]
         lowered = [self._lowered(each.text) for each in replaced]
         read = [each if low is None else replace(each, text=low) for each, low in zip(replaced, lowered, strict=True)]
         ids = zip(
             *(tokenizer.encode_replaced([each.text for each in read]) for tokenizer in self.tokenizers), strict=True
         )
-        rows = zip(texts, ids, read, lowered, strict=True)
-        return [Piece(text, of_text, each, in_capitals=low is not None) for text, of_text, each, low in rows]
+        rows = zip(texts, ids, read, inlines, lowered, strict=True)
+        return [
+            Piece(text, of_text, each, inline=inline, in_capitals=low is not None)
+            for text, of_text, each, inline, low in rows
+        ]
+
+    def protecting(self, protector: Protector) -> "Cutter":
+        """Return one for the same models that protects other text."""
+        other = copy(self)
+        other._protector = protector
+        return other
+
+    def _inline(self, text: str) -> Inline | None:
+        if self._removed == "nothing":
+            return None
+        protected = self._protector.find(text)
+        if not protected.spans or not (protected.has_unknown or self._removed == "all"):
+            return None
+        return without(text, protected.spans)
 
     def replaced(self, text: str) -> Replaced:
         """Return the text as the model reads it, with a token for each placeholder."""
@@ -85,8 +122,8 @@ class Cutter:
         """Return the piece, or parts of it that have at most `limit` tokens and a token for each placeholder."""
         if not self.is_too_long(piece, limit):
             return [piece]
-        marked, values = self._marked(piece.text)
-        encoded: dict[str, Piece] = {marked: piece}
+        whole, values = self._marked(piece.text)
+        encoded: dict[str, Piece] = {whole: piece}
 
         def part_of(marked_part: str) -> Piece:
             if marked_part not in encoded:
@@ -94,16 +131,19 @@ class Cutter:
             return encoded[marked_part]
 
         def fits(marked_part: str) -> bool:
-            return sum(map(marked_part.count, values)) <= len(TOKENS) and part_of(marked_part).n_tokens <= limit
+            return not self.is_too_long(part_of(marked_part), limit)
 
-        parts = [part_of(part) for part in split_long(marked, fits)]
+        parts = [part_of(part) for part in split_long(whole, fits)]
         first = next((index for index, part in enumerate(parts) if not part.is_blank), 0)
         parts[first] = replace(parts[first], prefix=piece.prefix)
         return [replace(parts[0], gap=piece.gap), *parts[1:]]
 
     def _marked(self, text: str) -> tuple[str, dict[str, str]]:
-        """Return the text with a single character, which no cut divides, for each placeholder, and these by it."""
-        return self.placeholders.marked(text) if self.placeholders else (text, {})
+        """Return the text with a single character, which no cut divides, for each kept part, and these by it."""
+        placeholders = self.placeholders or Placeholders(())
+        own = placeholders.spans(text)
+        spans = [span for span in self._protector.find(text).spans if not meets(own, span)]
+        return placeholders.marked(text, spans)
 
     def excess_placeholders(self, piece: Piece) -> int:
         """Return the number of placeholders in a piece if it exceeds the number of tokens for them, else 0."""

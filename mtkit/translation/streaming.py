@@ -33,9 +33,18 @@ def translate_live(
         raise MtkitError("only a plain search can stream tokens; set neither decode.mbr_samples nor decode.terminology")
     done = ""  # the translation of the segments before
     finished = True
-    [segments] = translator.segments([text], first_line=line)
-    for segment in segments:
-        start = gap_after(done, segment.gap)
+    [pieces] = translator.pieces([text], first_line=line)
+    for piece in pieces:
+        start = gap_after(done, piece.gap)
+        if piece.inline is not None:  # where its protected text belongs shows only at the end
+            [[best_of_piece, *_]] = translator.search_pieces([piece])
+            emit(start + best_of_piece.text)
+            done += start + best_of_piece.text
+            finished = finished and best_of_piece.finished
+            continue
+        if piece.is_blank:
+            continue
+        segment = translator.segment(piece)
         shown = ""
 
         def show(part: str, start: str = start) -> None:

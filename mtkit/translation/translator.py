@@ -4,10 +4,12 @@ Importing this module does not load torch, because the CTranslate2 engine works 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
+from mtkit.alignment.placing import Aligner
 from mtkit.bundle import SHARE_OF_SEVERAL, BundleFiles, bundle_file, find_model, read_bundle
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.reading.overrides import decode_overrides
@@ -20,12 +22,13 @@ from mtkit.pair_files.lines import as_one_line, check_text, windows
 from mtkit.search.hypothesis import Engine, Hypothesis, Segment
 from mtkit.text.capitals import Capitals, is_in_capitals
 from mtkit.tokens.placeholders import Replaced, restore
+from mtkit.tokens.protected import Protector
 from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.translation import mbr
 from mtkit.translation.candidates import BLANK, Candidate, Translation, join_candidates
 from mtkit.translation.confidence import Calibration
 from mtkit.translation.direction import DirectionCheck, sides_of
-from mtkit.translation.pieces import Cutter, Piece
+from mtkit.translation.pieces import REMOVED, Cutter, Piece
 from mtkit.translation.review import Review
 from mtkit.translation.session import Session
 from mtkit.translation.term_search import TermSearch
@@ -71,7 +74,11 @@ class Translator:
         self.is_ensemble = is_ensemble
         self.by_sentence = by_sentence
         self.placeholders = src_tokenizer.placeholders
-        self.cutter = Cutter(self.src_tokenizers, self._lowered)
+        self.aligner = Aligner(engine, (self.src_tokenizer, tgt_tokenizer), files)
+        self.protector = Protector(src_tokenizer, src_lang=None if files is None else files.config.data.src_lang)
+        self.cutter, self._whole, self._bare = (
+            Cutter(self.src_tokenizers, self.protector, removed, self._lowered) for removed in REMOVED
+        )
         self.terminology = None
         if decode.terminology is not None:  # its phrases are words, even where a pattern matches them
             self.terminology = Terminology.load(decode.terminology, tgt_tokenizer.with_placeholders(()))
@@ -149,6 +156,17 @@ class Translator:
             by_sentence=_has_one_sentence_a_line(first),
         )
 
+    def protecting(self, patterns: Sequence[str]) -> "Translator":
+        """Return a translator that keeps text of these patterns as it is, and what the model cannot know."""
+        if tuple(patterns) == self.protector.patterns:
+            return self
+        other = copy(self)
+        other.protector = protector = self.protector.with_patterns(patterns)
+        other.cutter, other._whole, other._bare = (
+            cutter.protecting(protector) for cutter in (self.cutter, self._whole, self._bare)
+        )
+        return other
+
     def __repr__(self) -> str:
         model = "" if self.files is None or self.is_ensemble else f"{str(self.files.folder)!r}, "
         return f"Translator({model}engine={self.engine.name!r}, beam_size={self.decode.beam_size})"
@@ -223,36 +241,75 @@ class Translator:
         n_best: int = 1,
         prefixes: Sequence[Sequence[int]] | None = None,
     ) -> list[list[Candidate]]:
-        """Return the n best candidates of each text, unreviewed; a blank text has a single empty one.
+        """Return the n best candidates of each text as the model reads it, unreviewed; of a blank one, an empty one.
 
         decode: settings to use instead of the translator's own. prefixes: target tokens that begin each translation.
         """
-        pieces = self._encoded(texts)
+        pieces = self._encoded(texts, self._whole)
         if prefixes is not None:
             pieces = [replace(piece, prefix=tuple(ids)) for piece, ids in zip(pieces, prefixes, strict=True)]
-        return self.search_pieces(pieces, decode=decode, n_best=n_best)
+        return self._search(pieces, decode or self.decode, n_best, self._whole)
 
     def search_pieces(
         self, pieces: Sequence[Piece], *, decode: DecodeConfig | None = None, n_best: int = 1
     ) -> list[list[Candidate]]:
-        """Return the n best candidates of each piece; one that is too long for these settings is split further."""
+        """Return the n best candidates of each piece; one that is too long for these settings is split further.
+
+        Where the model changes protected text, it translates the rest, and the alignment places that text.
+        """
         decode = decode or self.decode
+        rows = self._search(pieces, decode, n_best, self.cutter)
+        kept = [self._that_keep(piece, row) for piece, row in zip(pieces, rows, strict=True)]
+        lost = [index for index, (row, of_row) in enumerate(zip(rows, kept, strict=True)) if len(of_row) < len(row)]
+        if lost:
+            bare = self._bare.encode([pieces[index].text for index in lost])
+            bare = [replace(piece, prefix=pieces[index].prefix) for piece, index in zip(bare, lost, strict=True)]
+            for index, row in zip(lost, self._search(bare, decode, n_best, self._bare), strict=True):
+                texts = {candidate.text for candidate in kept[index]}
+                others = [candidate for candidate in row if candidate.text not in texts]
+                rows[index] = [*kept[index], *others][: len(rows[index])]
+        return rows
+
+    def _that_keep(self, piece: Piece, candidates: list[Candidate]) -> list[Candidate]:
+        """Return the candidates that have all protected text of the piece, if the best one is among them."""
+        values = [] if piece.inline is not None or piece.is_blank else self.protector.values(piece.text)
+        if not values:
+            return candidates
+        keep = [sorted(self.protector.values(candidate.text)) == sorted(values) for candidate in candidates]
+        return [candidate for candidate, keeps in zip(candidates, keep, strict=True) if keeps and keep[0]]
+
+    def _search(
+        self, pieces: Sequence[Piece], decode: DecodeConfig, n_best: int, cutter: Cutter
+    ) -> list[list[Candidate]]:
+        """Return the n best candidates of each piece, as this cutter lets the model read it."""
         n_draws, limit = decode.mbr_samples, self.max_src_tokens(decode)
-        parts = [self._segments(self.cutter.cut(piece, limit), decode) for piece in pieces]
-        hypotheses = iter(self._decode([segment for part in parts for segment in part], decode, n_draws or n_best))
-        candidates = [
-            join_candidates(
-                [[self._candidate(h, segment) for h in next(hypotheses)] for segment in part],
-                [segment.gap for segment in part],
-            )
-            for part in parts
-        ]
+        parts = [cutter.cut(piece, limit) for piece in pieces]
+        found = iter(self._candidates([part for of_piece in parts for part in of_piece], decode, n_draws or n_best))
+        candidates = [_joined([(next(found), part.gap) for part in of_piece]) for of_piece in parts]
         if not n_draws:
             return candidates
         return [
             draws if draws == [BLANK] else mbr.rank(draws, piece.text, self.utility)[:n_best]
             for piece, draws in zip(pieces, candidates, strict=True)
         ]
+
+    def _candidates(self, parts: Sequence[Piece], decode: DecodeConfig, n_best: int) -> list[list[Candidate]]:
+        """Return the n best candidates of each part, with its protected text; none of a blank one."""
+        segments = [self.segment(part, decode) for part in parts if not part.is_blank]
+        hypotheses = iter(zip(segments, self._decode(segments, decode, n_best), strict=True))
+        rows: list[list[Candidate]] = []
+        for part in parts:
+            if part.is_blank:
+                rows.append([] if part.inline is None else [BLANK])
+            else:
+                segment, of_segment = next(hypotheses)
+                rows.append([self._candidate(hypothesis, segment) for hypothesis in of_segment])
+        places = [(i, k, part.inline) for i, part in enumerate(parts) if part.inline for k in range(len(rows[i]))]
+        texts = [rows[i][k].text for i, k, _ in places]
+        placed = self.aligner.put_back([inline for *_, inline in places], texts)
+        for (i, k, _), (text, n_placed) in zip(places, placed, strict=True):
+            rows[i][k] = replace(rows[i][k], text=text, n_placed=n_placed)
+        return rows
 
     def _decode(self, segments: Sequence[Segment], decode: DecodeConfig, n_best: int) -> list[list[Hypothesis]]:
         """Return the n best hypotheses of each segment, best first."""
@@ -273,7 +330,7 @@ class Translator:
         Raises DataError, which names the line, for a line that is not text.
         """
         limit = self.max_src_tokens(decode)
-        whole = self._encoded(lines, first_line or 1)
+        whole = self._encoded(lines, self.cutter, first_line or 1)
         cut = [self._cut(piece, limit) for piece in whole]
         for number, (piece, parts) in enumerate(zip(whole, cut, strict=True), start=first_line or 1):
             if first_line is not None and parts[-1].is_of_long:
@@ -310,17 +367,18 @@ class Translator:
         positions = self.engine.max_positions
         return limit if positions is None else min(limit, positions - 1)  # EOS
 
-    def _encoded(self, lines: Sequence[str], first_line: int = 1) -> list[Piece]:
+    def _encoded(self, lines: Sequence[str], cutter: Cutter, first_line: int = 1) -> list[Piece]:
         """Return each line as a piece. Raises DataError, which names the line, for a line that is not text."""
         for number, line in enumerate(lines, start=first_line):
             check_text(line, number)
-        return self.cutter.encode([as_one_line(line).strip() for line in lines])
+        return cutter.encode([as_one_line(line).strip() for line in lines])
 
     def _segments(self, pieces: Sequence[Piece], decode: DecodeConfig) -> list[Segment]:
-        """Return the pieces that are not blank, with limits, placeholders and the constraints of the terminology."""
-        return [self._segment(piece, decode) for piece in pieces if not piece.is_blank]
+        return [self.segment(piece, decode) for piece in pieces if not piece.is_blank]
 
-    def _segment(self, piece: Piece, decode: DecodeConfig) -> Segment:
+    def segment(self, piece: Piece, decode: DecodeConfig | None = None) -> Segment:
+        """Return a piece that is not blank with limits, placeholders and the constraints of the terminology."""
+        decode = decode or self.decode
         ids, *others = piece.ids
         max_len = int(decode.max_len_factor * len(ids)) + decode.max_len_constant
         if decode.max_len is not None:
@@ -372,6 +430,16 @@ class Translator:
         if self.placeholders is not None:
             text, n_moved = restore(text, segment.values)
         return Candidate(text, hypothesis.ids, hypothesis.log_prob, hypothesis.score, hypothesis.finished, n_moved)
+
+
+def _joined(rows: Sequence[tuple[list[Candidate], str]]) -> list[Candidate]:
+    """Return a piece's candidates from those of its parts and the white space before each; a blank part has none.
+
+    The only candidate of a part without words, which is a copy, belongs to each candidate of the others.
+    """
+    n_best = max(len(row) for row, _ in rows)
+    same = [(row * n_best if len(row) == 1 else row, gap) for row, gap in rows if row]
+    return join_candidates([row for row, _ in same], [gap for _, gap in same])
 
 
 def n_best_problem(n_best: int, decode: DecodeConfig) -> str:

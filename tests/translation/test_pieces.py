@@ -9,7 +9,7 @@ from mtkit.cli import app
 from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.translation.translator import Translator
 
-LINES = ["I love 12 oranges.", "The cat sleeps under the table.", "Do you see www.example.org?", "It rains."]
+LINES = ["I love the oranges.", "The cat sleeps under the table.", "Do you see the house?", "It rains."]
 SENTENCES = ["The old man walks with his dog.", "It rains, and the cat sleeps under the table.", "I love oranges."]
 
 

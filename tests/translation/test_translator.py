@@ -51,6 +51,12 @@ class Letters:
     def piece_ids(self, pieces: list[str]) -> list[int]:
         return [4 + ALPHABET.index(piece) for piece in pieces]
 
+    def byte_ids(self) -> list[int]:
+        return []
+
+    def normalize(self, text: str) -> str:
+        return text
+
     def decode(self, ids: list[int]) -> str:
         return "".join(ALPHABET[i - 4] for i in ids)
 

@@ -1,0 +1,99 @@
+"""Find the parts of a text that a translation must keep as they are: what matches patterns, and what no piece spells.
+
+Patterns describe what must never change, such as addresses and variables. The tokenizer shows what the model cannot
+know: characters that it has no piece for, so that the model sees single bytes or <unk>.
+"""
+
+import re
+from collections.abc import Sequence
+from copy import copy
+from typing import NamedTuple
+
+from mtkit.text.characters import characters
+from mtkit.text.placeholders import PROSE
+from mtkit.text.scripts import letters_in, scripts_of
+from mtkit.text.words import Span
+from mtkit.tokens.placeholders import Placeholders
+from mtkit.tokens.tokenizer import Tokenizer
+from mtkit.tokens.unseen_characters import UnknownCharacters
+
+_NUMBER = re.compile(r"\d+(?:[.,:/]\d+)*")
+
+
+class Protected(NamedTuple):
+    """The protected parts of a text."""
+
+    spans: list[Span]  # in order, without overlap
+    has_unknown: bool  # the model cannot copy one of them, because it does not see all of its characters
+
+
+class Protector:
+    """Finds protected text. What the model has tokens of its own for is not, because it copies that itself."""
+
+    def __init__(self, tokenizer: Tokenizer, patterns: Sequence[str] = PROSE, src_lang: str | None = None) -> None:
+        """patterns: of text that must never change. src_lang: foreign letters are those of other scripts."""
+        self.patterns = tuple(patterns)
+        self._placeholders = Placeholders(patterns)
+        self._own = tokenizer.placeholders
+        self._scripts = scripts_of(src_lang)
+        self._characters = UnknownCharacters(tokenizer)
+
+    def with_patterns(self, patterns: Sequence[str]) -> "Protector":
+        """Return one for the same model and other patterns."""
+        other = copy(self)
+        other.patterns, other._placeholders = tuple(patterns), Placeholders(patterns)
+        return other
+
+    def find(self, text: str) -> Protected:
+        """Return the protected parts of a text."""
+        own = self._own.spans(text) if self._own else []
+        spans = [span for span in self._placeholders.spans(text) if not meets(own, span)]
+        if self._characters.knows_all(text):
+            return Protected(spans, has_unknown=False)
+        unknown = self._unknown(text)
+        is_in_pattern = any(
+            self._is_unknown(character) for span in spans for character in characters(text[slice(*span)])
+        )
+        others = _joined([span for span in unknown if not meets(spans, span) and not meets(own, span)])
+        return Protected(sorted([*spans, *others]), has_unknown=bool(others) or is_in_pattern)
+
+    def values(self, text: str) -> list[str]:
+        """Return the protected parts of a text, in order."""
+        return [text[start:end] for start, end in self.find(text).spans]
+
+    def _unknown(self, text: str) -> list[Span]:
+        """Return where characters stand that the model does not see and cannot guess from the letters around them."""
+        found: list[Span] = []
+        end = 0
+        for character in characters(text):
+            start, end = end, end + len(character)
+            if not self._is_unknown(character):
+                continue
+            is_inside_word = text[start - 1 : start].isalpha() and text[end : end + 1].isalpha()  # a hyphen
+            if self._is_foreign(character) if character[0].isalpha() else not is_inside_word:
+                found.append((start, end))
+        numbers = [match.span() for match in _NUMBER.finditer(text) if meets(found, match.span())]
+        return sorted([*found, *numbers])
+
+    def _is_unknown(self, character: str) -> bool:
+        treated = self._characters.treatment_of(character)
+        return treated is not None and treated[0] in ("unknown", "bytes") and not character.isspace()
+
+    def _is_foreign(self, character: str) -> bool:
+        return bool(self._scripts) and not letters_in(self._scripts)[ord(character[0])]
+
+
+def meets(spans: Sequence[Span], span: Span) -> bool:
+    """Return whether a span overlaps one of others."""
+    return any(start < span[1] and span[0] < end for start, end in spans)
+
+
+def _joined(spans: Sequence[Span]) -> list[Span]:
+    """Join spans that touch or overlap; they are in order."""
+    whole: list[Span] = []
+    for start, end in spans:
+        if whole and start <= whole[-1][1]:
+            whole[-1] = (whole[-1][0], max(end, whole[-1][1]))
+        else:
+            whole.append((start, end))
+    return whole
