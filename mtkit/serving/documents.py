@@ -289,6 +289,8 @@ class Documents:
             answer = await worker.ask({"task": task, "with": values}, self._limits.document_deadline_s)
             if "error" in answer:
                 raise BadRequest(answer["error"])
+            if "disk" in answer:
+                raise OSError(answer["disk"])
             if "fault" in answer:
                 log.error(f"a document could not be translated: {answer['fault']}")
                 raise Fault(_FAULT)

@@ -27,6 +27,7 @@ from mtkit.serving.texts import (
     TranslatedText,
     corrected_text,
     term_lines,
+    whole_terms,
     with_correction,
 )
 from mtkit.serving.workers.batcher import Batcher
@@ -392,9 +393,11 @@ class Service:
             raise BadRequest("a terminology needs a model that translates directly between the two languages")
         corrected = self._corrections(path, sentences, caller) if correct and not terms else {}
         lines = terms if isinstance(terms, Sequence) else await terms([sentence.text for sentence in sentences])
-        results = {sentence.text: Result(Translated(sentence.text)) for sentence in sentences}
+        settled = whole_terms(sentences, lines)
+        results = {sentence.text: Result(Translated(sentence.text)) for sentence in sentences} | settled
         # Whoever wants alternatives also gets what the models say of a corrected sentence.
-        left = [sentence for sentence in sentences if n_best > 1 or sentence.text not in corrected]
+        known = settled.keys() if n_best > 1 else settled.keys() | corrected.keys()
+        left = [sentence for sentence in sentences if sentence.text not in known]
         for index, model in enumerate(path):
             is_last = index == len(path) - 1
             work = Work("translate", model.version, n_best if is_last else 1, tuple(patterns), term_lines(lines))

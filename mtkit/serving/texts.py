@@ -12,6 +12,7 @@ from mtkit.documents.filling import fill, sentences_to_translate
 from mtkit.documents.reading import Options, document_of
 from mtkit.documents.sentences import Sentence, Translated
 from mtkit.errors import MtkitError
+from mtkit.search.constraints import any_case, capitalised, folded
 from mtkit.serving.models import Model
 from mtkit.serving.refusals import BadRequest
 
@@ -154,6 +155,21 @@ def _term_uses(results: Iterable[Result]) -> list[TermUse]:
             use = uses.get(term["line"], TermUse(term["source"], " | ".join(term["target"]), 0, 0))
             uses[term["line"]] = replace(use, required=use.required + term["required"], met=use.met + term["met"])
     return [uses[line] for line in sorted(uses)]
+
+
+def whole_terms(sentences: Sequence[Sentence], terms: Sequence[TermLine]) -> dict[str, Result]:
+    """Return the translations of sentences that are nothing but a term: its target, the first if it has several."""
+    by_source: dict[str, list[tuple[int, TermLine]]] = {}
+    for number, (source, target) in enumerate(terms, start=2):  # the line in a terminology file
+        by_source.setdefault(folded(" ".join(source.split())), []).append((number, (source, target)))
+    found = {}
+    for sentence in sentences:
+        bare = " ".join(sentence.text.split())
+        for number, (source, target) in () if sentence.is_marked else by_source.get(folded(bare), ()):
+            if any_case(source) or bare in (source, capitalised(source)):
+                use = {"line": number, "source": source, "target": [target], "required": 1, "met": 1}
+                found[sentence.text] = Result(Translated(target.split(" | ")[0].strip()), [use])
+    return found
 
 
 def term_lines(terms: Sequence[TermLine]) -> tuple[str, ...]:

@@ -56,6 +56,7 @@ class FakeWorker:
         match message["task"], message["with"].get("translations"):
             case "read", _:
                 special = {"bad": {"error": "line 1: is bad"}, "fault": {"fault": "Traceback ..."}}
+                special |= {"full": {"disk": "No space left on device"}}
                 return special.get(text, {"n_sentences": 1, "n_chars": len(text), "patterns": [], "beginning": text})
             case "next", []:
                 return {"sentences": [[text, False]]}
@@ -169,7 +170,9 @@ def test_ids_cannot_be_guessed():
     assert all(len(id) == 32 and set(id) <= set("0123456789abcdef") for id in ids)
 
 
-@pytest.mark.parametrize(("raw", "error"), [(b"bad", "line 1: is bad"), (b"fault", "its log says why")])
+@pytest.mark.parametrize(
+    ("raw", "error"), [(b"bad", "line 1: is bad"), (b"fault", "its log says why"), (b"full", "cannot store")]
+)
 def test_a_document_that_cannot_be_translated_says_why(raw, error):
     async def scenario(jobs, service):
         job = await submit(jobs, raw)

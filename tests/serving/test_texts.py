@@ -40,3 +40,22 @@ def test_others_are_served_while_a_text_is_read_and_filled(part, text, options, 
 
     monkeypatch.setattr(texts, part, waits)
     assert "ONE" in asyncio.run(scenario()).text
+
+
+@pytest.mark.parametrize(
+    ("text", "translation"),
+    [
+        ("cat", "chat"),
+        ("Cat", "chat"),
+        ("\ncat\n\nCAT\n", "\nchat\n\nchat\n"),
+        ("NASA", "Nasa"),
+        ("nasa", "NASA"),  # a term with capitals applies as it is written
+        ("a cat", "A CAT"),
+    ],
+)
+def test_a_sentence_that_is_a_term_is_its_target(text, translation):
+    backend, script = scripted_backend([("en", "fr")])
+    terms = [("cat", "chat | chatte"), ("NASA", "Nasa")]
+    translated = asyncio.run(backend.service.translate(text, "en", "fr", terms=terms))
+    assert translated.text == translation
+    assert script.begun == ([text] if translation.isupper() else [])  # the script translates into capitals

@@ -1,5 +1,6 @@
 """The web application: the routes of all dialects, errors as JSON, startup and shutdown."""
 
+import errno
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -11,6 +12,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
+from mtkit.console import log
 from mtkit.serving.backend import Backend
 from mtkit.serving.dialects import deepl, deepl_glossaries, libretranslate, openapi, own
 from mtkit.serving.dialects.errors import error_answer, invalid_answer, refusal_answer, route_path
@@ -20,10 +22,11 @@ from mtkit.serving.http.arrival import Arrival
 from mtkit.serving.http.metrics import CONTENT_TYPE, Metrics
 from mtkit.serving.http.middleware import Door, as_routed
 from mtkit.serving.http.overload import RefuseWhenFull
-from mtkit.serving.refusals import Refusal
+from mtkit.serving.refusals import Busy, Refusal
 from mtkit.version import __version__
 
 _TRANSLATING = "/translate", "/api/translate", "/api/stream", "/v2/translate"  # paths that translate at once
+_FULL_DISK = errno.ENOSPC, errno.EDQUOT
 _CLIENT_CLOSED = 499  # nginx's name for it; no client receives it
 # beginnings of paths that take documents, or the entries of a glossary, which may be as long
 _FILE_PATHS = "/translate_file", "/v2/document", "/api/document", "/v2/glossaries", "/v3/glossaries"
@@ -98,10 +101,21 @@ def _explain_errors(app: FastAPI) -> None:
     async def refused(request: Request, refusal: Refusal) -> JSONResponse:
         return refusal_answer(route_path(request.scope), refusal)
 
+    @app.exception_handler(OSError)
+    async def not_stored(request: Request, error: OSError) -> JSONResponse:
+        if error.errno not in _FULL_DISK:
+            raise error
+        log.error(f"a request was refused: {error}")
+        return refusal_answer(
+            route_path(request.scope), Busy("the service cannot store this now; try again later", retry_after_s=60)
+        )
+
     @app.exception_handler(HTTPException)
     async def failed(request: Request, error: HTTPException) -> JSONResponse:
         if isinstance(error.__cause__, Refusal):  # by what FastAPI calls while it reads a body
             return refusal_answer(route_path(request.scope), error.__cause__)
+        if isinstance(error.__cause__, OSError):
+            return await not_stored(request, error.__cause__)
         headers = {"Allow": _allowed(request)} if error.status_code == 405 else dict(error.headers or {})
         return error_answer(route_path(request.scope), error.status_code, str(error.detail), headers)
 

@@ -57,7 +57,7 @@ class DocumentWorker:
         self._translations = _Translations()
 
     def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the reply to a message, or {"error": fault of the document} or {"fault": bug of ours}."""
+        """Return the reply to a message; else the "error" of the document or of the "disk", or our "fault"."""
         try:
             task = getattr(self, f"_{message['task']}")
             answer: dict[str, Any] = task(**message.get("with", {}))
@@ -66,6 +66,8 @@ class DocumentWorker:
             return {"error": str(error)}
         except MemoryError:
             return {"error": "needs too much memory; divide the document"}
+        except OSError as error:
+            return {"disk": str(error)}
         except Exception:
             return {"fault": traceback.format_exc()}
 

@@ -1,9 +1,11 @@
 """What is in front of all routes: hosts, origins, bodies, headers, metrics."""
 
 import asyncio
+import errno
 
 import httpx
 import pytest
+from starlette.datastructures import UploadFile
 from tiny_server import loud_backend
 
 from mtkit.serving.http import middleware
@@ -59,6 +61,21 @@ def test_head_is_answered_where_get_is(path):
     got, headed = ask("GET", path), ask("HEAD", path)
     assert headed.status_code == got.status_code == 200
     assert headed.headers["content-type"] == got.headers["content-type"]
+
+
+@pytest.mark.parametrize(
+    ("path", "name"), [("/translate_file", "error"), ("/v2/document", "message"), ("/api/documents", "error")]
+)
+def test_a_full_disk_is_not_a_fault_of_the_service(monkeypatch, path, name):
+    """A large upload goes to a temporary file while the form is read."""
+
+    def full(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(UploadFile, "write", full)
+    answer = ask("POST", path, data={**FORM, "target_lang": "fr"}, files={"file": ("a.txt", b"one")})
+    assert answer.status_code == 503 and answer.headers["retry-after"]
+    assert "cannot store" in answer.json()[name]
 
 
 @pytest.mark.parametrize("path", ["//translate", "//v2/translate"])
