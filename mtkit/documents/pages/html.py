@@ -16,6 +16,7 @@ from mtkit.documents.reading import Options, parsed_part
 from mtkit.documents.skeleton import Reading, Segment, hold_out, without_held_out
 from mtkit.errors import DataError
 from mtkit.text.inline import Code, Inline
+from mtkit.text.inline_tags import without_tags
 from mtkit.text.placeholders import PROSE
 from mtkit.text.templates import outside_templates
 from mtkit.text.words import has_letters
@@ -26,7 +27,8 @@ _INLINE = frozenset(
         + "ruby s samp small span strike strong sub sup svg time tt u var wbr"
     ).split()
 )
-_SKIPPED = html_text.RAW | {"pre"}
+_SKIPPED = html_text.RAW | {"pre", "metadata"}
+_SHOWN = frozenset(["pre", "textarea", "xmp", "iframe"])
 _NOT_TRANSLATED = re.compile(
     r"""\stranslate\s*=\s*["']?no\b|\sclass\s*=\s*["'][^"']*(?<![\w-])notranslate(?![\w-])""", re.IGNORECASE
 )
@@ -48,6 +50,7 @@ _CHARSET = re.compile(
 _SPACES = re.compile(r"[ \t\r\n\f]+")
 _CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
 _ENTITY = re.compile(r"&([^\W\d][\w.-]*);")
+Value = tuple[int, int, Callable[[str], str]]  # where it stands, and what writes it
 
 
 def read(raw: bytes, options: Options) -> Document:
@@ -64,11 +67,11 @@ def page_part(raw: bytes, options: Options, *, name: str = "", claims_xml: bool 
 
 @dataclass(frozen=True)
 class Page:
-    """A page, or a part of one, whose attributes with text are held out."""
+    """A page, or a part of one, whose attributes with text, and texts in drawings, are held out."""
 
     source: str
     is_xml: bool  # it is XHTML and well-formed
-    values: Sequence[tuple[int, int]]  # where those attributes' values stand in it
+    values: Sequence[Value]  # of those attributes, and texts in drawings
     text: str  # with tokens in their places
     runs: Sequence[Sequence[Piece]]  # of `text`: what stands between each two block elements
     remarks: Sequence[str] = ()  # what the user should know about the reading
@@ -81,19 +84,20 @@ class Page:
             html_tags.frame_of(source, (), is_xml=is_xml)
         except DataError as error:
             is_xml, remarks = False, [f"{error}; so mtkit reads this page by the rules of HTML"]
-        values = list(attributes(html_tags.tags_of(source, is_xml=is_xml), is_xml=is_xml))
-        text = hold_out(source, values)
-        tags = html_tags.tags_of(text, is_xml=is_xml)
-        return cls(source, is_xml, values, text, list(_runs(text, tags, is_xml=is_xml)), remarks)
+        tags = html_tags.tags_of(source, is_xml=is_xml)
+        values = list(values_in(source, tags, is_xml=is_xml))
+        text = hold_out(source, [(start, end) for start, end, _ in values])
+        runs = list(_runs(text, html_tags.tags_of(text, is_xml=is_xml), is_xml=is_xml))
+        return cls(source, is_xml, values, text, runs, [*remarks, *_remarks(source, tags, is_xml=is_xml)])
 
 
 def read_page(page: Page) -> Reading:
     """Return a page's segments."""
     place = line_of(page.source)
-    values = []
-    for start, end in page.values:
-        value, write = value_of(page.source, start, end)
-        values.append(Segment.at(start, end, value, place(start), write=write))
+    values = [
+        Segment.at(start, end, value_of(page.source[start:end]), place(start), write=write)
+        for start, end, write in page.values
+    ]
     return Reading(page.text, list(_segments(page.text, page.runs, line_of(page.text))), values)
 
 
@@ -106,11 +110,9 @@ def _segments(text: str, runs: Iterable[Sequence[Piece]], place: Callable[[int],
     return filter(None, (segment_of(text, html_text.with_notes(text, run), MARKUP, place) for run in runs))
 
 
-def value_of(text: str, start: int, end: int) -> tuple[Inline, Callable[[str], str]]:
-    """Return the value of an attribute as text, and the function that writes it, with quotes if it has none."""
-    source = text[start:end]
-    is_quoted = text[start - 1 : start] in ('"', "'")
-    return Inline(source, outside_templates(source, html.unescape), ()), _write_value if is_quoted else _write_quoted
+def value_of(raw: str) -> Inline:
+    """Return the value of an attribute, or a text in a drawing, as text."""
+    return Inline(raw, outside_templates(raw, html.unescape), ())
 
 
 def structure(page: Page) -> object:
@@ -152,25 +154,66 @@ def _is_skipped(tag: re.Match[str]) -> bool:
     return name in _SKIPPED or name in html_text.KEPT or bool(_NOT_TRANSLATED.search(tag["rest"]))
 
 
-def attributes(tags: Sequence[FoundTag], *, is_xml: bool = False) -> Iterator[tuple[int, int]]:
-    """Yield where the values of attributes with text stand."""
+def values_in(text: str, tags: Sequence[FoundTag], *, is_xml: bool = False) -> Iterator[Value]:
+    """Yield what is text inside codes: the values of some attributes, and texts in drawings and formulas."""
     ends = html_text.ends_of(tags, is_xml=is_xml)
+    until = end_of_drawing = 0
+    for index, (start, end, tag) in enumerate(tags):
+        name = "" if tag is None else tag["name"].lower()
+        if tag is not None and not tag["close"] and start >= until:
+            is_kept = bool(_NOT_TRANSLATED.search(tag["rest"]))
+            if name == "svg" and not is_kept:
+                end_of_drawing = max(end_of_drawing, tags[ends.get(index, index)][0])
+            elif _is_skipped(tag) and (is_kept or name != "math"):
+                until = tags[ends.get(index, index)][1]
+            yield from () if is_kept else _attributes(tag, is_xml=is_xml)
+        if until <= end < len(text) and (end <= end_of_drawing or (name == "mtext" and tag and not tag["close"])):
+            raw = text[end : tags[index + 1][0] if index + 1 < len(tags) else len(text)]
+            if _is_text(raw, is_xml=is_xml):
+                first = end + len(raw) - len(raw.lstrip())
+                yield first, first + len(raw.strip()), _write
+
+
+def _attributes(tag: re.Match[str], *, is_xml: bool) -> Iterator[Value]:
+    names, offset = _text_attributes(tag), tag.start("rest")
+    for attribute in _ATTRIBUTE.finditer(tag["rest"]):
+        if attribute["name"].lower() in names:
+            kind = next(kind for kind in ("double", "single", "bare") if attribute[kind] is not None)
+            if _is_text(attribute[kind], is_xml=is_xml):
+                write = _write_quoted if kind == "bare" else _write_value
+                yield offset + attribute.start(kind), offset + attribute.end(kind), write
+
+
+def _is_text(raw: str, *, is_xml: bool) -> bool:
+    """Return whether characters in a code are text, without entities of the page's own document type."""
+    has_own_entity = is_xml and not all(map(html_tags.is_known, _ENTITY.findall(raw)))
+    return has_letters(html.unescape(raw)) and not has_own_entity
+
+
+def _remarks(text: str, tags: Sequence[FoundTag], *, is_xml: bool) -> Iterator[str]:
+    """Yield which elements with words, that a reader may see, stay as they are."""
+    ends = html_text.ends_of(tags, is_xml=is_xml)
+    n_left = Counter[str]()
     until = 0
-    for index, (start, _, tag) in enumerate(tags):
-        if tag is None or tag["close"] or start < until:
+    for index, (start, end, tag) in enumerate(tags):
+        if start < until:
             continue
-        if _is_skipped(tag):
-            until = tags[ends.get(index, index)][1]
-            if _NOT_TRANSLATED.search(tag["rest"]):
-                continue
-        names = _text_attributes(tag)
-        for attribute in _ATTRIBUTE.finditer(tag["rest"]):
-            if attribute["name"].lower() in names:
-                kind = next(kind for kind in ("double", "single", "bare") if attribute[kind] is not None)
-                has_own_entity = is_xml and not all(map(html_tags.is_known, _ENTITY.findall(attribute[kind])))
-                if has_letters(html.unescape(attribute[kind])) and not has_own_entity:
-                    offset = tag.start("rest")
-                    yield offset + attribute.start(kind), offset + attribute.end(kind)
+        if tag is None:
+            is_for_some = text.startswith("<!--[if", start)  # which some browsers and mail programs show
+            n_left["conditional comment"] += is_for_some and has_letters(
+                without_tags(text[start + len("<!--[if") : end])
+            )
+            continue
+        if html_text.kind_of(tag, is_xml=is_xml) != "open" or not _is_skipped(tag):
+            continue
+        name, last = tag["name"].lower(), ends.get(index)
+        until = tags[index if last is None else last][1]
+        if last is None and name in html_text.RAW:
+            yield f"{line_of(text)(start)}: <{name}> is never closed, so all behind it stays as it is"
+        elif last is not None and name in _SHOWN and not _NOT_TRANSLATED.search(tag["rest"]):
+            n_left[f"<{name}>"] += has_letters(text[end : tags[last][0]])
+    if left := [f"{n} {name}" for name, n in n_left.items() if n]:
+        yield f"the text in {', '.join(left)} stays as it is"
 
 
 def _text_attributes(tag: re.Match[str]) -> frozenset[str]:

@@ -93,8 +93,8 @@ def _for(block: Block, write: Callable[[str], str]) -> Callable[[str], str]:
 def _values_in(block: Block, marks: Sequence[Mark], found: Blocks) -> Iterator[Value]:
     text = block.source.text
     if block.kind == "html":
-        for start, end in pages.attributes(tags_of(text)):
-            yield start, end, *pages.value_of(text, start, end)
+        for start, end, write in pages.values_in(text, tags_of(text)):
+            yield start, end, pages.value_of(text[start:end]), write
     elif block.kind == "definition":
         label = _LABEL.match(text)
         title = title_of(text, label.end()) if label else None
@@ -107,9 +107,9 @@ def _values_in(block: Block, marks: Sequence[Mark], found: Blocks) -> Iterator[V
             if mark.title:
                 yield _title(text, *mark.title)
             if text[mark.start] == "<":
-                for start, end in pages.attributes(tags_of(text[mark.start : mark.end])):
-                    first, last = mark.start + start, mark.start + end
-                    yield first, last, *pages.value_of(text, first, last)
+                code = text[mark.start : mark.end]
+                for start, end, write in pages.values_in(code, tags_of(code)):
+                    yield mark.start + start, mark.start + end, pages.value_of(code[start:end]), write
 
 
 def _title(text: str, start: int, end: int) -> Value:

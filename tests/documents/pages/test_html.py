@@ -194,6 +194,8 @@ def test_xhtml_that_is_not_well_formed_is_read_as_html_and_the_user_learns_why()
         '<!DOCTYPE html [<!ENTITY no "no > no">]><p>the cat & dog</p>',
         "<template><p>the cat</p></template><object>runs</object><noscript>now</noscript>",
         "<textarea>no <b> no</textarea><iframe><p>no</p></iframe><p>the cat</p>",
+        "<p>the <svg><style>no</style><title>cat</title><g><text x=1>runs <tspan>now</tspan></text></g></svg></p>",
+        "<svg translate=no><text>no</text></svg><math><mi>no</mi><mtext>the cat</mtext></math>",
         '<p>the <a href=no/>cat</a> runs <img src=no alt="now"/></p>',
     ],
 )
@@ -234,3 +236,12 @@ def test_marks_of_notes_and_readings_stay_behind_their_words(page, expected):
     for around in ("<p>{}</p>", "<p>Hi. {} now</p>"):
         found = translated(around.format(page).encode(), "html", loud).raw.decode()
         assert found == around.replace("Hi", "HI").replace("now", "NOW").format(expected)
+
+
+def test_text_that_stays_is_counted():
+    page = "<pre>a b</pre><pre>1</pre><p>a</p><textarea>c</textarea><pre translate=no>d</pre><!--[if mso]>e<![endif]-->"
+    [remark] = document_of(page.encode(), "html", Options()).remarks
+    assert all(part in remark for part in ["1 <pre>", "1 <textarea>", "1 conditional comment"])
+    assert document_of(b"<p>a</p><pre>1</pre>", "html", Options()).remarks == []
+    [remark] = document_of(b"<p>a</p>\n<script>b<p>c</p>", "html", Options()).remarks
+    assert all(fact in remark for fact in ["line 2", "script"])
