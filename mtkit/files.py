@@ -76,16 +76,24 @@ def _copy_access(path: Path, temporary: Path, mode: int) -> None:
     except FileNotFoundError:
         os.chmod(temporary, mode)
         return
-    new = temporary.stat()
-    if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
+    access, new, problem = old.st_mode & 0o777, temporary.stat(), None
+    if old.st_gid != new.st_gid:  # apart from the owner, because a member of the group may keep the group alone
         try:
-            os.chown(temporary, old.st_uid, old.st_gid)
+            os.chown(temporary, -1, old.st_gid)
         except OSError as error:
-            log.warning(
-                f"{path}: cannot keep the owner of the file ({error.strerror}), so its reader may lose access to it; "
-                f"run as root: chown {old.st_uid}:{old.st_gid} {path}"
-            )
-    os.chmod(temporary, old.st_mode & 0o777)
+            problem = error
+            access &= ~0o070 | (access & 0o007) << 3  # the new group gets no rights that only the old one had
+    if old.st_uid != new.st_uid:
+        try:
+            os.chown(temporary, old.st_uid, -1)
+        except OSError as error:
+            problem = error
+    if problem is not None:
+        log.warning(
+            f"{path}: cannot keep the owner and group of the file ({problem.strerror}), so its reader may lose access "
+            f"to it; run as root: chown {old.st_uid}:{old.st_gid} {path}"
+        )
+    os.chmod(temporary, access)
 
 
 @contextmanager

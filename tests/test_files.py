@@ -111,27 +111,54 @@ def test_a_file_that_is_replaced_keeps_its_owner(tmp_path):
     assert (path.stat().st_uid, path.stat().st_gid, path.read_text()) == (1234, 2345, "new")
 
 
-def test_a_warning_names_the_owner_that_a_file_cannot_keep(tmp_path, monkeypatch, caplog):
+@pytest.fixture
+def foreign(tmp_path, monkeypatch):
+    """A file that belongs to user 1234 and group 2345; foreign(may) lets this user set only what may(uid, gid) says."""
     path = tmp_path / "file"
     path.touch()
+    path.chmod(0o664)
     real = Path.stat
 
-    def foreign(self, **options):
-        found = real(self, **options)
-        values = list(found)
+    def stat_of(self, **options):
+        values = list(real(self, **options))
         if self == path:
             values[stat.ST_UID], values[stat.ST_GID] = 1234, 2345
         return os.stat_result(values)
 
-    def refuse(*arguments):
-        raise PermissionError(errno.EPERM, "Operation not permitted")
+    monkeypatch.setattr(Path, "stat", stat_of)
+    kept = []
 
-    monkeypatch.setattr(Path, "stat", foreign)
-    monkeypatch.setattr(os, "chown", refuse)
-    with atomic_file(path) as temporary:
-        temporary.write_text("new")
-    assert path.read_text() == "new"
+    def replaced(may):
+        def chown(path, uid, gid):
+            if not may(uid, gid):
+                raise PermissionError(errno.EPERM, "Operation not permitted")
+            kept.append((uid, gid))
+
+        monkeypatch.setattr(os, "chown", chown)
+        with atomic_file(path) as temporary:
+            temporary.write_text("new")
+        assert path.read_text() == "new"
+        return path, kept, real(path).st_mode & 0o777
+
+    return replaced
+
+
+def test_a_warning_names_the_owner_that_a_file_cannot_keep(foreign, caplog):
+    path, kept, mode = foreign(lambda uid, gid: False)
+    assert (kept, mode) == ([], 0o644)  # another group may not write
     assert f"chown 1234:2345 {path}" in caplog.text
+
+
+def test_a_member_of_the_group_keeps_the_group_of_a_file(foreign, caplog):
+    path, kept, mode = foreign(lambda uid, gid: uid == -1)
+    assert (kept, mode) == ([(-1, 2345)], 0o664)
+    assert f"chown 1234:2345 {path}" in caplog.text
+
+
+def test_root_keeps_both_without_a_warning(foreign, caplog):
+    _, kept, mode = foreign(lambda uid, gid: True)
+    assert (kept, mode) == ([(-1, 2345), (1234, -1)], 0o664)
+    assert caplog.text == ""
 
 
 def test_a_folder_is_replaced_as_a_whole(tmp_path):
