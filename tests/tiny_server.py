@@ -64,6 +64,8 @@ class LoudService(Service):
         self.models = ServedModels([Model(ModelVersion(Path(f"{src}-{tgt}"), "1"), src, tgt, 4) for src, tgt in pairs])
         self.batcher = Batcher(cfg.queue, 10.0)
         self.pool = Pool(1, {}, self.batcher.wake)
+        self.aside_batcher, self.aside_pool = Batcher(cfg.queue, 10.0), Pool(1, {}, self.batcher.wake)
+        self._has_aside = False
         self.started = 0.0
         self.corrections = None
         self._uses = Counter()

@@ -61,7 +61,13 @@ class Service:
         self.batcher = Batcher(cfg.queue, working_s, _LOADING_S)
         n_workers = cfg.workers or usable_cores()
         most_bytes = None if cfg.memory_mb is None else cfg.memory_mb * 1_000_000 // n_workers
-        self.pool = Pool(n_workers, {"decode": cfg.decode, "most_bytes": most_bytes}, self.batcher.wake)
+        settings = {"decode": cfg.decode, "most_bytes": most_bytes}
+        self.pool = Pool(n_workers, settings, self.batcher.wake)
+        # A worker for work that needs torch, where plain work does not; it is started when it is first needed.
+        self.aside_batcher = Batcher(cfg.queue, working_s, _LOADING_S)
+        self.aside_pool = Pool(1, settings, self.aside_batcher.wake)
+        self._has_aside = self._runs_aside = False
+        self._starting_aside = asyncio.Lock()
         self._reloading = asyncio.Lock()
         self._uses: Counter[ModelVersion] = Counter()  # by requests that have begun
         self._versions = {model.version for model in self.models.models}  # that workers may have loaded
@@ -79,6 +85,7 @@ class Service:
         except BaseException:
             await self.pool.close()
             raise
+        self._has_aside = not (await self.pool.ask(self.pool.workers[0], {}, _SILENT_S))["has_torch"]
         self.batcher.start(self.pool)
         self._looking = asyncio.get_running_loop().create_task(self._look_after_workers())
 
@@ -120,8 +127,15 @@ class Service:
                 look = asyncio.ensure_future(self._look_at(worker))
                 self._looks.add(look)
                 look.add_done_callback(self._looks.discard)
-            elif worker.kill_if_frozen():
-                log.warning(f"worker {worker.pid} hangs: it has a batch and uses no processor time")
+            else:
+                self._kill_if_frozen(worker)
+        for worker in self.aside_pool.workers:
+            if worker.is_busy:
+                self._kill_if_frozen(worker)
+
+    def _kill_if_frozen(self, worker: Worker) -> None:
+        if worker.kill_if_frozen():
+            log.warning(f"worker {worker.pid} hangs: it has a batch and uses no processor time")
 
     async def _look_at(self, worker: Worker) -> None:
         # Under a cap on memory a worker may have unloaded what it has done, and loads it again with the next batch.
@@ -152,12 +166,14 @@ class Service:
         try:
             async with asyncio.timeout(self.cfg.limits.deadline_s):
                 await self.batcher.drain()
+                await self.aside_batcher.drain()
         except TimeoutError:
             log.warning("the service stopped before some requests were finished")
         if self._looking is not None:
             self._looking.cancel()
-        await self.batcher.close()
-        await self.pool.close()
+        for batcher in (self.batcher, self.aside_batcher):
+            await batcher.close()
+        await asyncio.gather(self.pool.close(), self.aside_pool.close())
 
     async def reload(self) -> None:
         """Reread the bundles and serve the ones that have changed, once each has passed a test.
@@ -206,6 +222,7 @@ class Service:
         retired = {version for version in self._versions - served if not self._uses[version]}
         self._versions -= retired
         self.batcher.retired = [*(set(self.batcher.retired) | retired) - served][-_MOST_RETIRED:]
+        self.aside_batcher.retired = self.batcher.retired
 
     # Texts
 
@@ -349,7 +366,7 @@ class Service:
             work = Work("words", self._single_model(path, src, tgt).version)
             async with self.deadline():
                 sizes = [len(source + translation) for source, translation in pairs]
-                return await self.batcher.run(work, [list(pair) for pair in pairs], sizes)
+                return await self._run(work, [list(pair) for pair in pairs], sizes)
 
     async def other_words(
         self, sentence: str, translation: str, position: int, src: str, tgt: str, *, caller: Caller = NOBODY
@@ -364,7 +381,7 @@ class Service:
             n = max(1, self.cfg.limits.max_alternatives)
             async with self.deadline():
                 item = [sentence, translation, position, n]
-                [result] = await self.batcher.run(work, [item], [len(sentence + translation)])
+                [result] = await self._run(work, [item], [len(sentence + translation)])
             return dict(result)
 
     def _single_model(self, path: Sequence[Model], src: str, tgt: str) -> Model:
@@ -373,6 +390,17 @@ class Service:
         return path[0]
 
     # Sentences
+
+    async def _run(self, work: Work, items: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
+        """Give work to the worker aside if it would make the others load torch, which takes seconds and much memory."""
+        if not self._has_aside or (work.task == "translate" and not work.terms):
+            return await self.batcher.run(work, items, sizes)
+        async with self._starting_aside:
+            if not self._runs_aside:
+                await self.aside_pool.start()
+                self.aside_batcher.start(self.aside_pool)
+                self._runs_aside = True
+        return await self.aside_batcher.run(work, items, sizes)
 
     async def _translate(
         self,
@@ -402,7 +430,7 @@ class Service:
             is_last = index == len(path) - 1
             work = Work("translate", model.version, n_best if is_last else 1, tuple(patterns), term_lines(lines))
             sources = [results[sentence.text].translated.text for sentence in left]
-            answers = await self.batcher.run(
+            answers = await self._run(
                 work,
                 [[src, sentence.is_marked] for src, sentence in zip(sources, left, strict=True)],
                 list(map(len, sources)),

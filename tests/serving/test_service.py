@@ -261,6 +261,25 @@ def test_other_words_for_a_position(running):
     assert found["others"]
 
 
+def test_only_a_worker_aside_loads_torch_for_words_and_terms(in_threads, folders):
+    """The others stay small, and plain texts do not wait while it loads: as where the engine is CTranslate2."""
+    running = Running(ServeConfig(models=folders[:1], workers=1, limits=PATIENT))
+    try:
+        running.service._has_aside = True  # the workers are in this process, which has torch
+        tgt = translate(running, SENTENCES[0]).text
+        [plain] = in_threads
+        for _ in range(2):
+            [words] = running.call(running.service.word_probabilities([(SENTENCES[0], tgt)], "en", "fr"))
+            assert len(words) == len(tgt.split())
+        assert running.call(running.service.other_words(SENTENCES[0], tgt, 1, "en", "fr"))["word"] == tgt.split()[0]
+        assert "the" in translate(running, SENTENCES[1], terms=[("cat", "the")]).text
+        [_, aside] = in_threads
+        assert [kind[1:] for kind in plain.done] == [("translate", False)]
+        assert {kind[1:] for kind in aside.done} == {("words", False), ("alternatives", False), ("translate", True)}
+    finally:
+        running.end()
+
+
 def test_a_position_that_is_not_there_is_refused(running):
     with pytest.raises(BadRequest, match="position 99"):
         running.call(running.service.other_words(SENTENCES[0], "a b", 99, "en", "fr"))

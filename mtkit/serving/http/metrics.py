@@ -56,20 +56,21 @@ class _OfService:
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics."""
-        batcher, pool = self._service.batcher, self._service.pool
-        idle = len(pool.idle)
+        service = self._service
+        batchers, pools = (service.batcher, service.aside_batcher), (service.pool, service.aside_pool)
+        n_workers, n_idle = sum(len(pool.workers) for pool in pools), sum(len(pool.idle) for pool in pools)
         for name, help_text, value in (
-            ("mtkit_queue_sentences", "Sentences that wait", batcher.queue.n_waiting),
-            ("mtkit_workers", "Worker processes", len(pool.workers)),
-            ("mtkit_workers_busy", "Worker processes that translate", len(pool.workers) - idle),
+            ("mtkit_queue_sentences", "Sentences that wait", sum(b.queue.n_waiting for b in batchers)),
+            ("mtkit_workers", "Worker processes", n_workers),
+            ("mtkit_workers_busy", "Worker processes that translate", n_workers - n_idle),
             ("mtkit_documents_waiting", "Documents that wait for their turn", self._documents.n_waiting),
             ("mtkit_documents_running", "Documents that are being translated", self._documents.n_running),
-            ("mtkit_models", "Models that are served", len(self._service.models.models)),
+            ("mtkit_models", "Models that are served", len(service.models.models)),
         ):
             yield GaugeMetricFamily(name, help_text, value)
         for name, help_text, value in (
-            ("mtkit_batches", "Batches that workers have done", batcher.pace.n_batches),
-            ("mtkit_sentences", "Sentences that workers have done", batcher.pace.n_items),
-            ("mtkit_worker_deaths", "Workers that ended or hung, and were replaced", pool.n_deaths),
+            ("mtkit_batches", "Batches that workers have done", sum(b.pace.n_batches for b in batchers)),
+            ("mtkit_sentences", "Sentences that workers have done", sum(b.pace.n_items for b in batchers)),
+            ("mtkit_worker_deaths", "Workers that ended or hung, and were replaced", sum(p.n_deaths for p in pools)),
         ):
             yield CounterMetricFamily(name, help_text, value)

@@ -144,10 +144,10 @@ class Worker:
         self.models = Models(overrides, most_bytes)
 
     def answer(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Return the results of a batch, or its error; nothing for a message without work."""
+        """Return the results of a batch, or its error; for a message without work, whether the process has torch."""
         try:
-            if not message:  # which asks whether this process still answers
-                return {}
+            if not message:
+                return {"has_torch": "torch" in sys.modules}
             self.models.drop([ModelVersion.from_json(version) for version in message.get("retired", ())])
             work = Work.from_json(message["work"])
             results = getattr(self, f"_{work.task}")(self.models.get(work.model), work, message["items"])
