@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from typing import TypedDict, TypeVar
 
@@ -22,11 +23,11 @@ from mtkit.model.transformer import Transformer
 from mtkit.runtime import bound_kernel_stores, choose_device, is_out_of_memory, log_missing_numba, set_threads
 from mtkit.search.beam import BeamSearch, search
 from mtkit.search.constrained import constrained_search
-from mtkit.search.constraints import beam_size_for
 from mtkit.search.hypothesis import Hypothesis, Segment
 from mtkit.search.rules import Rules, make_rules
 from mtkit.search.sampling import Truncation, sample, uniform_numbers
 from mtkit.search.step import DecodeStep, SearchConfig, SearchResult
+from mtkit.search.substitution import Attention, Places, follow
 from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID
 
 # A choice won by less than this many nats might be lost in another batch: shapes decide how sums are rounded.
@@ -173,11 +174,10 @@ class NativeEngine:
             ) from error
 
     def _search(self, segments: Sequence[Segment], cfg: DecodeConfig, n_best: int) -> list[SearchResult]:
-        constraints = [segment.constraints for segment in segments]
         if cfg.draws:
             cfg = cfg.model_copy(update={"beam_size": n_best, "beam_groups": 1})
-        elif any(constraints):
-            cfg = cfg.model_copy(update={"beam_size": beam_size_for(constraints, cfg.beam_size)})
+        elif any(segment.constraints for segment in segments):
+            return self._constrained(segments, cfg, n_best)
         vocabulary = self._local_vocabulary(segments, cfg)
         inputs = self._inputs(segments, cfg, vocabulary)
         search_cfg = SearchConfig.from_config(cfg, n_best)
@@ -189,11 +189,47 @@ class NativeEngine:
                 uniforms = uniforms.float()
             uniforms = uniforms.to(self.device)
             results = sample(**inputs, cfg=search_cfg, truncation=Truncation.from_config(cfg), uniforms=uniforms)
-        elif any(constraints):
-            results = constrained_search(**inputs, cfg=search_cfg, constraints=constraints)
         else:
             results = search(**inputs, cfg=search_cfg)
         return [SearchResult(_globalize(result.n_best, vocabulary), result.margin) for result in results]
+
+    def _constrained(self, segments: Sequence[Segment], cfg: DecodeConfig, n_best: int) -> list[SearchResult]:
+        """Search with constraints; if a segment has a draft, put the phrases into it, too, and add that at the end."""
+        search_cfg = SearchConfig.from_config(cfg, n_best)
+        places = [self._places(segment) for segment in segments]
+        limits = [None if place is None else place.most_tokens + 1 for place in places]
+        shorter = [
+            segment if limit is None else replace(segment, max_len=min(segment.max_len, limit))
+            for segment, limit in zip(segments, limits, strict=True)
+        ]
+        inputs, constraints = self._inputs(shorter, cfg, None), [segment.constraints for segment in segments]
+        results = constrained_search(**inputs, cfg=search_cfg, constraints=constraints)
+        for index, (segment, place) in enumerate(zip(segments, places, strict=True)):
+            if place is not None:
+                placed = [h for h in results[index].n_best if not place.is_misplaced(h.ids)]
+                placed += self._substituted(segment, place, search_cfg)
+                results[index] = SearchResult(placed, results[index].margin)
+        return results
+
+    def _places(self, segment: Segment) -> Places | None:
+        """Return the places of the required phrases in the segment's draft, None without phrases or without a draft."""
+        constraints = segment.constraints
+        if constraints is None or not constraints.draft or not constraints.required:
+            return None
+        return Places(constraints, *self._follow(segment, constraints.draft))
+
+    def _substituted(self, segment: Segment, places: Places, cfg: SearchConfig) -> list[Hypothesis]:
+        """Return the draft with phrases in their places, if they fit; around them, it is as likely as the draft."""
+        ids = places.substituted()
+        if ids is None or len(ids) >= segment.max_len:
+            return []
+        log_prob, _ = self._follow(segment, ids)
+        score = log_prob / cfg.divisor(len(ids) + 1)
+        return [Hypothesis(ids, log_prob, score, True, rest_log_prob=places.draft_log_prob)]
+
+    def _follow(self, segment: Segment, ids: Sequence[int]) -> tuple[float, Attention]:
+        step = self.make_step([segment], 1, attention=True)
+        return follow(step, ids, bos_id=BOS_ID, eos_id=EOS_ID, device=self.device)
 
     def _local_vocabulary(self, segments: Sequence[Segment], cfg: DecodeConfig) -> LocalVocabulary | None:
         """Return the tokens that the shortlist allows for these segments; None for all."""

@@ -41,7 +41,7 @@ class ModelStep:
         """
         self._model = model
         self._cache = model.start_decoding(src, beam_size)
-        self._cache.attention = [] if attention else None
+        self._cache.attention = torch.empty(0) if attention else None
 
     def __call__(self, last_ids: Tensor) -> Tensor:
         """Extend the hypotheses by last_ids (B, K); return log-probabilities (B, K, V) of the next token, float32."""
@@ -56,8 +56,9 @@ class ModelStep:
         return self._model.choose(last_ids, self._cache, n, (PAD_ID, BOS_ID))
 
     def attention(self) -> Tensor:
-        """Return the latest step's attention to the source (B, K, S), the mean over all layers and heads."""
-        return torch.stack([weights.mean(1) for weights in self._cache.attention or []]).mean(0)
+        """Return the latest step's attention to the source (B, K, S): that of the heads that align words best."""
+        attention: Tensor = self._cache.attention
+        return attention
 
     def reorder(self, parents: Tensor) -> None:
         """Let hypothesis k of sentence b continue what was hypothesis parents[b, k]; (B, K)."""

@@ -120,6 +120,11 @@ class Transformer(Network):
         """The decoder layer, from 0, whose cross-attention aligns best: the last but one; of one or two, the last."""
         return alignment_layer(len(self.decoder_layers))
 
+    @property
+    def n_aligning_heads(self) -> int:
+        """How many heads of `alignment_layer`, from the first, align words: one if the model is guided, else all."""
+        return 1 if self.is_guided else self.cfg.n_heads
+
     def hidden_and_alignment(self, src: Tensor, tgt_in: Tensor, layer: int | None = None) -> tuple[Tensor, Tensor]:
         """Return what `hidden` does, and how each target position looks at the source: (B, T, S), rows add up to 1.
 
@@ -129,8 +134,11 @@ class Transformer(Network):
         attention: list[Tensor] = []
         layer = self.alignment_layer if layer is None else layer
         hidden = self.decode(tgt_in, *self.encode(src), attention={layer: attention})
-        heads = attention[0]
-        return hidden, heads[:, 0] if self.is_guided and layer == self.alignment_layer else heads.mean(1)
+        return hidden, attention[0].mean(1) if layer != self.alignment_layer else self._aligned(attention[0])
+
+    def _aligned(self, heads: Tensor) -> Tensor:
+        """Return the attention (B, T, S) by which words align, given that of each head of `alignment_layer`."""
+        return heads[:, : self.n_aligning_heads].mean(1)
 
     def decode(
         self, tgt_in: Tensor, memory: Tensor, pad_bias: Tensor, attention: Mapping[int, list[Tensor]] | None = None
@@ -163,10 +171,13 @@ class Transformer(Network):
         x = self._embed(last_ids, self.tgt_embedding).unsqueeze(-2)  # (B, K, 1, D): one position
         x = self.tgt_positions(x, cache.length).squeeze(-2)
         cache.ancestry.advance()
-        if cache.attention is not None:
-            cache.attention = []
-        for layer, own, (keys, values) in zip(self.decoder_layers, cache.own, cache.cross, strict=True):
-            x = layer.step(x, own, cache.ancestry, keys, values, cache.pad_bias, cache.attention)
+        heads: list[Tensor] = []
+        parts = zip(self.decoder_layers, cache.own, cache.cross, strict=True)
+        for index, (layer, own, (keys, values)) in enumerate(parts):
+            looks = cache.attention is not None and index == self.alignment_layer
+            x = layer.step(x, own, cache.ancestry, keys, values, cache.pad_bias, heads if looks else None)
+        if heads:
+            cache.attention = self._aligned(heads[0])
         project = self.output if cache.output is None else cache.output
         return project(self.decoder_norm(x)).float()
 
@@ -182,7 +193,7 @@ class DecoderCache:
     cross: list[tuple[Tensor, Tensor]]  # per layer, keys and values of the memory, (B, H, S, d_head)
     pad_bias: Tensor  # (B, 1, 1, S)
     ancestry: Ancestry
-    attention: list[Tensor] | None = None  # per layer, of the latest step to the source, (B, H, K, S); None: not wanted
+    attention: Tensor | None = None  # (B, K, S), of the latest step, by which words align; None: not wanted
     output: nn.Module | None = None  # replaces the model's output projection: a projection onto fewer tokens
 
     @property

@@ -2,13 +2,12 @@
 
 Dynamic beam allocation (Post and Vilar 2018): hypotheses with equally many tokens of the required phrases form a bank,
 and the banks share the beam. So a hypothesis competes with those that have as many tokens left to write, and not with
-those that skip the phrases. Unlike there, each bank is extended by its own best K tokens, not just by the best one of
-each hypothesis.
+those that skip the phrases. The beam has the same size for any number of phrases.
 
 Two things keep the phrases in their places. A model that does not expect a phrase gives it about the same low
-probability everywhere, so hypotheses that begin it while the model looks elsewhere than at the source term are ranked
-lower (`placement`). And a translation cannot become so long that the phrase's cost hardly counts: the divisor of the
-score stops growing at the usual length.
+probability everywhere. So a hypothesis begins a phrase only while the model looks at the source term, and the less it
+looks there, the lower the hypothesis is ranked (`placement`). And no translation may become so long that the phrase's
+cost hardly counts: see `Places.most_tokens`.
 """
 
 import math
@@ -29,7 +28,6 @@ from mtkit.search.step import DecodeStep, SearchConfig, SearchResult, check_numb
 _LIKELY = math.log(0.1)
 _PLACEMENT_WEIGHT = 2.0
 _LEAST_NEW_WORD = math.log(0.001)
-_SHARES = 6  # of the beam that a bank's extensions would fill: other banks may have fewer than they have room for
 _MOST_BEGUN = 64  # phrases that a hypothesis tries next, of a term with thousands of alternatives
 _UNCONSTRAINED = Constraints(Spelling([]))
 
@@ -115,8 +113,6 @@ class _Beam:
         if max_len < 1:
             raise ValueError(f"max_lens must be at least 1, not {max_len}")
         self._cfg, self._max_len = cfg, max_len
-        constraints = start.constraints
-        self._longest = max_len if constraints.usual_len is None else constraints.usual_len + constraints.n_tokens
         self._bos_id, self._eos_id = bos_id, eos_id
         self.live = [_Live((), 0.0, 0.0, start, 0)]
         self._finished: list[Hypothesis] = []
@@ -139,11 +135,11 @@ class _Beam:
         attention: of each hypothesis to each source token.
         """
         beam_size = self._cfg.beam_size
-        extensions = _Extensions(self.live, model_log_probs, adjusted_log_probs, attention, self._eos_id)
-        candidates = extensions.candidates(beam_size)
         n_tokens = 1 + len(self.live[0].ids)
-        if self.live[0].state.constraints.with_partial:
+        extensions = _Extensions(self.live, model_log_probs, adjusted_log_probs, attention, self._eos_id)
+        if self.live[0].state.constraints.draft is not None:
             self._keep_partial(model_log_probs, adjusted_log_probs, n_tokens)
+        candidates = extensions.candidates(beam_size)
         for done in (candidate for candidate in candidates if candidate.ids[-1] == self._eos_id):
             self._finished.append(self._ended(done, n_tokens))
         self._finished.sort(key=lambda hypothesis: -hypothesis.score)  # stable: of equal ones the earlier stays ahead
@@ -155,7 +151,7 @@ class _Beam:
 
     def _ended(self, hypothesis: _Live, n_tokens: int) -> Hypothesis:
         """Return a hypothesis that ends with EOS as a finished one."""
-        score = hypothesis.rank / self._divisor(n_tokens)
+        score = hypothesis.rank / self._cfg.divisor(n_tokens)
         return Hypothesis(list(hypothesis.ids[:-1]), hypothesis.log_prob, score, True, hypothesis.rest_log_prob)
 
     def _keep_partial(self, model_log_probs: Tensor, adjusted_log_probs: Tensor, n_tokens: int) -> None:
@@ -177,18 +173,15 @@ class _Beam:
         """Add the hypotheses as unfinished ones; those that meet the most requirements come first."""
         clean = [hypothesis for hypothesis in live if hypothesis.state.is_clean]
         for left in sorted(clean, key=lambda hypothesis: (-hypothesis.state.n_requirements_met, -hypothesis.rank)):
-            score = left.rank / self._divisor(max(1, len(left.ids)))
+            score = left.rank / self._cfg.divisor(max(1, len(left.ids)))
             self._unfinished.append(Hypothesis(list(left.ids), left.log_prob, score, False, left.rest_log_prob))
-
-    def _divisor(self, n_tokens: int) -> float:
-        return self._cfg.divisor(min(n_tokens, self._longest))
 
     def _is_settled(self, live: list[_Live]) -> bool:
         """Whether no live hypothesis can enter the n best: a total only falls, and the last divisor is the largest."""
         if len(self._finished) < self._cfg.n_best:
             return not live
         highest = max((hypothesis.total for hypothesis in live), default=-math.inf)
-        return highest / self._divisor(self._max_len) <= self._finished[self._cfg.n_best - 1].score
+        return highest / self._cfg.divisor(self._max_len) <= self._finished[self._cfg.n_best - 1].score
 
     def best(self) -> list[Hypothesis]:
         """Return the n best, and the partial ones; if there are none, a hypothesis without tokens."""
@@ -232,34 +225,31 @@ class _Extensions:
         return list(zip(spaced, glued, strict=True))
 
     def candidates(self, beam_size: int) -> list[_Live]:
-        """Return the best of each bank, and all that begin or continue a required phrase; best first."""
-        banks: dict[int, list[int]] = {}
-        flat_indices: set[int] = set()
-        for row, hypothesis in enumerate(self.live):
-            banks.setdefault(hypothesis.state.n_met, []).append(row)
-            flat_indices.update(row * self._total.size(1) + token_id for token_id in self._next_ids(row, hypothesis))
-        n = min(beam_size, math.ceil(_SHARES * beam_size / len(banks)))
-        for rows in banks.values():
-            flat_indices.update(self._best(rows, n))
+        """Return the K best, the end and the best of each hypothesis, and all that write phrases; best first."""
+        flat_indices = set(self._best(beam_size))
+        for row, (hypothesis, likeliest) in enumerate(zip(self.live, self._total.argmax(dim=1).tolist(), strict=True)):
+            token_ids = {likeliest, *self._next_ids(row, hypothesis)}
+            if hypothesis.state.constraints.required:
+                token_ids.add(self.eos_id)
+            flat_indices.update(row * self._total.size(1) + token_id for token_id in token_ids)
         extended = [live for flat_index in sorted(flat_indices) if (live := self._extend(flat_index)) is not None]
         return sorted(extended, key=lambda live: -live.rank)  # stable: a tie goes to the lower index
 
     def _next_ids(self, row: int, hypothesis: _Live) -> set[int]:
         """Return the tokens that continue a required phrase of this row, and the likeliest that begin one."""
-        continuing, beginning = hypothesis.state.next_ids()
+        continuing, beginning = hypothesis.state.next_ids(self.attention[row])
         if len(beginning) > _MOST_BEGUN:
             ids = torch.tensor(sorted(beginning))
             beginning = set(ids[self._total[row, ids].topk(_MOST_BEGUN).indices].tolist())
         return continuing | beginning
 
-    def _best(self, rows: list[int], n: int) -> list[int]:
-        """Return the flat indices of the largest totals in these rows: as many as it takes for n safe ones."""
-        totals = self._total[rows].flatten()
+    def _best(self, n: int) -> list[int]:
+        """Return the flat indices of the largest totals: as many as it takes for n safe ones."""
+        totals = self._total.flatten()
         n_unsafe = 0
         while True:
             best = totals.topk(min(n + n_unsafe, totals.numel()))
-            in_rows = [divmod(index, self._total.size(1)) for index in best.indices.tolist()]
-            flat_indices = [rows[row] * self._total.size(1) + token_id for row, token_id in in_rows]
+            flat_indices: list[int] = best.indices.tolist()
             n_safe = sum((live := self._extend(index)) is not None and live.is_safe for index in flat_indices)
             if n_safe >= n or len(flat_indices) == totals.numel() or float(best.values[-1]) == -math.inf:
                 return flat_indices

@@ -24,7 +24,7 @@ _EDGE = "\0"
 _MATCHES_ANYWHERE = re.compile(f"[{UNSPACED}\u0f00-\u0fff\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7ff\uff66-\uffdc]")
 _BEFORE_CAPITAL = FINAL + ":"
 _LEAST_ATTENTION = 0.01
-_WIDEST = 32  # hypotheses; a wider beam takes more time and improves no score
+_LOOKING = 0.1  # share of the attention; a the word that the model is about to translate gets far more
 
 
 @lru_cache(maxsize=1 << 16)
@@ -221,8 +221,9 @@ class Constraints:
     spelling: Spelling
     required: tuple[Requirement, ...] = ()
     forbidden: tuple[Phrase, ...] = ()
-    usual_len: int | None = None  # tokens of the translation without constraints, EOS counted
-    with_partial: bool = False  # also return translations that meet some requirements only, after those that meet all
+    # The translation without constraints. With it, a search also returns translations that meet some requirements only,
+    # after those that meet all.
+    draft: tuple[int, ...] | None = None
 
     @cached_property
     def n_tokens(self) -> int:
@@ -414,11 +415,21 @@ class ConstraintState:
             and self._met[index] == self._confirmed[index]  # or it would appear twice in a row
         ]
 
-    def next_ids(self) -> tuple[set[int], set[int]]:
-        """Return the tokens that would continue a missing required phrase, and those that would begin one."""
+    def next_ids(self, attention: Sequence[float] = ()) -> tuple[set[int], set[int]]:
+        """Return the tokens that would continue a missing required phrase, and those that would begin one.
+
+        attention: to each source token, while the next token is predicted.
+        """
         unmet = (attempt for attempt in self._attempts if not self._is_met(attempt.requirement))
         continuing = {attempt.form.ids[attempt.n_written] for attempt in unmet}
-        return continuing, {token_id for _, forms in self._beginnings for token_id in forms}
+        return continuing, {
+            token_id for index, forms in self._beginnings if self._looks_at(index, attention) for token_id in forms
+        }
+
+    def _looks_at(self, index: int, attention: Sequence[float]) -> bool:
+        """Whether the model may be about to translate the source term of a requirement, or that is not known."""
+        positions = self.constraints.required[index].src_positions
+        return not positions or not attention or sum(attention[position] for position in positions) >= _LOOKING
 
     def _is_met(self, index: int) -> bool:
         return self._met[index] >= self.constraints.required[index].times
@@ -479,15 +490,3 @@ class ConstraintState:
     def may_end(self) -> bool:
         """Whether EOS may follow."""
         return self.is_done and self.is_clean
-
-
-def beam_size_for(constraints: Sequence[Constraints | None], beam_size: int) -> int:
-    """Return the beam size for a search with constraints if beam_size is wide enough without.
-
-    Each number of written phrases gets that width, since the banks share the beam. On sentences with terms that the
-    model would not use on its own, a wider beam does not raise the scores; with beam_size alone, phrases are squeezed
-    in where they fit badly.
-    """
-    most = max((sum(r.times for r in required.required) for required in constraints if required), default=0)
-    n_tokens = max((required.n_tokens for required in constraints if required), default=0)
-    return max(beam_size, min(_WIDEST, max(max(beam_size, 4) * (1 + most), 2 * (1 + n_tokens))))

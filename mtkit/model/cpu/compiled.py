@@ -38,6 +38,7 @@ class CompiledTransformer:
         """model: a `Transformer` that `can_compile` accepts; precision: of the products, fp32 or int8."""
         self.cfg = model.cfg
         self.is_recurrent = self.cfg.decoder == "ssru"
+        self._aligning = model.alignment_layer, model.n_aligning_heads
         self._pad_id: int = model.pad_id
         self._is_before = self.cfg.norm_position == "pre"
         of_bytes = precision == "int8"
@@ -118,20 +119,21 @@ class CompiledTransformer:
             self.cfg.n_heads,
             self._is_before,
             self.is_recurrent,
+            self._aligning,
             hidden,
             looked,
         )
         cache.has_advanced()
         if cache.attention is not None:
-            cache.attention = [torch.from_numpy(looked).view(last_ids.size(0), 1, last_ids.size(1), -1)]
+            cache.attention = torch.from_numpy(looked).view(*last_ids.shape, -1)
         return hidden
 
 
 class CompiledCache:
     """The state of decoding B sentences with K hypotheses each; nothing moves when hypotheses or sentences go.
 
-    attention: the latest step's to the source, as in `DecoderCache`, but the mean over layers and heads; None: not
-    wanted. output: replaces the model's output projection. The arrays are those of `decoding.step`.
+    attention: as in `DecoderCache`. output: replaces the model's output projection. The arrays are those of
+    `decoding.step`.
     """
 
     def __init__(
@@ -142,7 +144,7 @@ class CompiledCache:
         beam_size: int,
         longest: int,
     ) -> None:
-        self.attention: list[Tensor] | None = None
+        self.attention: Tensor | None = None
         self.output: nn.Module | None = None
         self.length = 0
         self.longest = longest  # source, in tokens

@@ -100,11 +100,11 @@ def _normalize_rows(x, n, size, norm):
 
 
 @inlined
-def _attend(query, rows, places, keys, values, n_heads, scores, out, attention, share):
+def _attend(query, rows, places, keys, values, n_heads, scores, out, attention, n_looking):
     """Set out to softmax(q k^T / sqrt(d_head)) v, heads apart (Vaswani et al. 2017, equation 1); query, out: (D,).
 
     places: the rows to look at; keys, values: the columns at which theirs begin. scores: for use meanwhile. To
-    attention, unless it is empty, the weights are added, multiplied by share.
+    attention, unless it is empty, the mean weights of the first n_looking heads are added.
     """
     size = query.size // n_heads
     scale, n = np.float32(1.0) / np.sqrt(np.float32(size)), places.size
@@ -127,9 +127,10 @@ def _attend(query, rows, places, keys, values, n_heads, scores, out, attention, 
             value, weight = rows[places[t], values + first : values + first + size], own[t] * factor
             for j in range(size):
                 mixed[j] += weight * value[j]
-        if attention.size:
+        if attention.size and head < n_looking:
+            share = factor / np.float32(n_looking)
             for t in range(n):
-                attention[t] += own[t] * factor * share
+                attention[t] += own[t] * share
 
 
 @inlined
@@ -184,7 +185,7 @@ def encode(weights, numbers, table, norms, embedding, positions, like, ids, star
                 own = places[starts[b] - begin : starts[b + 1] - begin]
                 for i in own:
                     query = packed[i, :size]
-                    _attend(query, packed, own, size, 2 * size, n_heads, scores, mixed, nowhere, np.float32(0.0))
+                    _attend(query, packed, own, size, 2 * size, n_heads, scores, mixed, nowhere, 0)
                     _put_input(inputs, scales, i, mixed)
             multiply(inputs, scales, n, weights, numbers, table[one + 1], x, ADD)
             if not is_before:
@@ -233,6 +234,7 @@ def step(
     n_heads,
     is_before,
     is_recurrent,
+    aligning,
     out,
     attention,
 ):
@@ -244,11 +246,11 @@ def step(
     values, a row for each hypothesis at each position. is_recurrent: instead, own (layers, slots, 2 K, D) holds the
     cells of an SSRU, one half from the step before.
     parents: (B, K), the hypotheses of the step before that these continue; length: the positions before this one.
-    attention: (B x K, S) zeros, or empty; gets the mean attention to the source over layers and heads.
+    aligning: a layer, and how many of its heads, from the first, align words. attention: (B x K, S) zeros, or empty;
+    gets the mean attention of these heads to the source.
     """
     size, beam_size, n_products = embedding.shape[1], ids.shape[1], 5 if is_recurrent else 6
     factor = np.float32(np.sqrt(np.float64(size)))
-    share = np.float32(1.0) / np.float32(n_layers * n_heads)
     before, after = ancestors[length % 2], ancestors[(length + 1) % 2]
     longest = length + 1
     for slot in slots:
@@ -292,7 +294,7 @@ def step(
                     for j in range(2 * size):
                         target[j] = packed[i, size + j]
                     query = packed[i, :size]
-                    _attend(query, rows, path[: length + 1], 0, size, n_heads, scores, mixed, nowhere, share)
+                    _attend(query, rows, path[: length + 1], 0, size, n_heads, scores, mixed, nowhere, 0)
                     _put_input(inputs, scales, i, mixed)
                 multiply(inputs, scales, n, weights, numbers, table[one + 1], x, ADD)
             if not is_before:
@@ -302,8 +304,9 @@ def step(
             keys = 2 * layer * size
             for i in range(n):
                 slot = slots[(first + i) // beam_size]
-                source, looked = places[starts[slot] : starts[slot + 1]], attention[first + i]
-                _attend(packed[i, :size], cross, source, keys, keys + size, n_heads, scores, mixed, looked, share)
+                source = places[starts[slot] : starts[slot + 1]]
+                looked = attention[first + i] if layer == aligning[0] else nowhere
+                _attend(packed[i, :size], cross, source, keys, keys + size, n_heads, scores, mixed, looked, aligning[1])
                 _put_input(inputs, scales, i, mixed)
             multiply(inputs, scales, n, weights, numbers, table[one + n_products - 3], x, ADD)
             if not is_before:

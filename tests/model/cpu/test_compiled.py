@@ -6,6 +6,7 @@ import torch.nn.functional as F
 
 from mtkit.config.model import ModelConfig
 from mtkit.model import ops
+from mtkit.model.inference import Decoder
 from mtkit.model.quantization import quantize
 from mtkit.model.transformer import Transformer
 
@@ -45,18 +46,34 @@ def walk(decoder, src: torch.Tensor, n_steps: int, keep: list[int]):
     After five steps, only the sentences in keep stay. What a sentence is given depends on its index alone.
     """
     cache, left = decoder.start_decoding(src, 3), torch.arange(len(src))
-    cache.attention = []
+    cache.attention = torch.empty(0)
     for t in range(n_steps):
         generators = [torch.Generator().manual_seed(1000 * t + int(b)) for b in left]
         yield (
             decoder.decode_step(torch.stack([torch.randint(4, V, (3,), generator=g) for g in generators]), cache),
-            torch.stack([weights.mean(1) for weights in cache.attention]).mean(0)[..., : src.size(1)],
+            cache.attention[..., : src.size(1)],
         )
         if t == 5:
             stay = torch.tensor(keep)
             cache.select(stay)
             left, generators = left[stay], [generators[b] for b in keep]
         cache.reorder(torch.stack([torch.randint(0, 3, (3,), generator=g) for g in generators]))
+
+
+@pytest.mark.parametrize("is_guided", [False, True])
+@torch.no_grad()
+def test_the_attention_of_a_step_is_that_by_which_words_align(is_guided):
+    model, src = model_of(n_decoder_layers=3), sources(6)
+    model.is_guided = is_guided
+    tgt = torch.tensor([[2, 7, 9, 5]])
+    expected = model.hidden_and_alignment(src, tgt)[1]
+    decoders: list[Decoder] = [model, CompiledTransformer(model, "fp32")]
+    for decoder in decoders:
+        cache = decoder.start_decoding(src, 1)
+        cache.attention = torch.empty(0)
+        for position, token in enumerate(tgt[0]):
+            decoder.decode_step(token.view(1, 1), cache)
+            torch.testing.assert_close(cache.attention[0, 0, :6], expected[0, position], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
