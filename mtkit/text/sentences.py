@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterable
 
+from mtkit.text.templates import TEMPLATE
+
 # Marks that end a sentence (Unicode's Sentence_Terminal, and the ellipsis, of scripts that are in use). Some do so only
 # before white space: 3.5 is a number.
 _FINAL_BEFORE_SPACE = ".!?…\u061f\u06d4\u0589\u1362\u1367\u17d4\uff0e\u037e"  # Arabic to Khmer, full-width, Greek
@@ -58,6 +60,7 @@ _HEADING_NUMBER = re.compile(  # 1. A.1. 2-1. VIII. or Chapter 1.: the whole of 
     r"(?:[^\W\d_a-zß-ÿ][^\W\d_]{2,}\s+)?(?:§\s?)?(?:(?:[^\W\d_][.-]?)?\d+(?:[.–-]\d+)*[a-z]?|[IVXLC]+)\.\Z"
 )
 _LONGEST_NUMBER = 40
+_MAYBE_CODE = re.compile(r"\{[{%#/]|#\{|<[%?]")
 
 Span = tuple[int, int]  # from, up to
 
@@ -68,10 +71,18 @@ def sentences(text: str) -> list[str]:
 
 
 def sentence_spans(text: str) -> list[Span]:
-    """Return the spans of the sentences of a text, in order; the white space between them belongs to none."""
+    """Return the spans of the sentences of a text, in order; the white space between them belongs to none.
+
+    Template code, such as {% trans "No. No." %}, is in one sentence.
+    """
     spans, begin = [], 0
+    in_code = {i for code in TEMPLATE.finditer(text) for i in range(*code.span())} if _MAYBE_CODE.search(text) else ()
     for end, start in _gaps(_SENTENCE_ENDS, text):
-        if not _is_number(text[begin : min(end, begin + _LONGEST_NUMBER)]) and _starts_sentence(text, end, start):
+        if (
+            end not in in_code
+            and not _is_number(text[begin : min(end, begin + _LONGEST_NUMBER)])
+            and _starts_sentence(text, end, start)
+        ):
             spans.append((begin, end))
             begin = start
     return [*spans, (begin, len(text))]

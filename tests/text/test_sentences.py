@@ -106,3 +106,12 @@ def test_the_marks_at_the_end_of_a_sentence_come_with_what_closes_it(text, marks
 def test_the_share_of_lines_with_several_sentences():
     assert share_of_several(["One cat.", " It rains. It snows. ", "Mr. Smith", ""]) == 0.25
     assert share_of_several([]) == 0
+
+
+def test_template_code_is_not_divided():
+    text = 'A {% trans "No. No." %} cat. The <?php a(". B"); ?> dog {# C. D #} runs. {{ x }} sleeps.'
+    assert sentences(text) == [
+        'A {% trans "No. No." %} cat.',
+        'The <?php a(". B"); ?> dog {# C. D #} runs.',
+        "{{ x }} sleeps.",
+    ]

@@ -7,6 +7,7 @@ from functools import lru_cache, partial
 
 from mtkit.documents.document import Document
 from mtkit.documents.pages import html as pages
+from mtkit.documents.pages import html_text
 from mtkit.documents.pages.html_tags import tags_of
 from mtkit.documents.pages.markdown_blocks import Block, Blocks, blocks_of
 from mtkit.documents.pages.markdown_inline import Mark, marks_of, pieces_of, title_of
@@ -156,7 +157,8 @@ def _segments(text: str, block: Block, marks: Sequence[Mark], found: Blocks, pla
         for segment in pages.segments(source.text, lambda index: place(source.place(index))):
             yield Segment(segment.inline, segment.place, put=_put_html(text, source, segment), write=segment.write)
     elif block.kind != "definition":
-        pieces = _with_labels(list(pieces_of(source.text, marks)), marks, source.text)
+        pieces = html_text.with_notes(source.text, list(pieces_of(source.text, marks)))
+        pieces = _with_labels(pieces, marks, source.text)
         parts = list(_parts(source.text, pieces, marks))
         if any(isinstance(part, str) and has_letters(part) for part in parts):
             start, end = source.interval(pieces[0].start, pieces[-1].end)
@@ -168,7 +170,7 @@ def _segments(text: str, block: Block, marks: Sequence[Mark], found: Blocks, pla
             yield Segment(inline, place(start), put=put, write=marked, refuse=refuse)
 
 
-def _with_labels(pieces: Sequence[Piece], marks: Sequence[Mark], text: str) -> Sequence[Piece]:
+def _with_labels(pieces: list[Piece], marks: Sequence[Mark], text: str) -> list[Piece]:
     """Leave out codes around the whole text, except a link whose text is its label: the label is added behind it."""
     inner = trimmed(text, pieces)
     labelled = [mark for mark in marks if mark.label is not None and mark.kind == "close"]

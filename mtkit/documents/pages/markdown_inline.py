@@ -1,8 +1,8 @@
 """Inline Markdown: where emphasis, links, code spans, tags and the like stand in the text of a block.
 
 The inline rules of markdown-it-py do the parsing. Each rule is traced, because its tokens do not have offsets.
-CommonMark is extended by strikethrough, footnotes and task lists as on GitHub; formulas in dollars, {% tags %} of
-templates, {#attributes} and :emoji: are codes, too.
+CommonMark is extended by strikethrough, footnotes and task lists as on GitHub; formulas in dollars, the statements
+of templates, {#attributes} and :emoji: are codes, too.
 """
 
 import re
@@ -19,10 +19,11 @@ from mtkit.documents.pages import html_text
 from mtkit.documents.pieces import Piece
 from mtkit.text.inline import Code, Interval, Kind
 from mtkit.text.inline_tags import TAG
+from mtkit.text.templates import STATEMENTS
 
 _MOST_LEVELS = 20  # of brackets within each other that are tried as links; the time grows with it
 _FOOTNOTE = r"\[\^[^\s\[\]]{1,99}\](?!\()"
-_TEMPLATE = r"\{%[^\n]{0,500}?%\}|\{\{[<%][^\n]{0,500}?[>%]\}\}|\{:[^{}\n]{0,500}\}|\{[#.][A-Za-z][^{}\n]{0,500}\}"
+_TEMPLATE = rf"{STATEMENTS}|\{{:[^{{}}\n]{{0,500}}\}}|\{{[#.][A-Za-z][^{{}}\n]{{0,500}}\}}"
 _FORMULA = r"\$\$[^$`]{1,2000}+\$\$|(?<![\w$])\$[^\s$`](?:[^$`\n]{0,500}[^\s$`])?\$(?!\w)"
 _EMOJI = r"(?<![\w:]):[a-z0-9_+-]*[a-z][a-z0-9_+-]*:(?![\w:])"
 _EXTENSION = re.compile("|".join((_FOOTNOTE, _TEMPLATE, _FORMULA, _EMOJI)))

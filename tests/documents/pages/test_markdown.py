@@ -360,3 +360,9 @@ def test_code_of_mdx_and_templates_stays(newline):
         wanted = wanted.replace("import the big cat from the house.", "IMPORT THE BIG CAT FROM THE HOUSE.")
         wanted = wanted.replace("the [[no]] cat", "THE [[no]] CAT")
         assert found.raw.decode() == wanted.replace("\n", newline)
+
+
+def test_marks_of_notes_readings_and_statements_of_templates_are_codes():
+    page = "a cat<sup>1</sup> runs[^1] (<a href='#n'>3</a>). <ruby>it<rt>inu</rt></ruby> is {# C. D #} <%= x %>.\n"
+    wanted = "A CAT<sup>1</sup> RUNS[^1] (<a href='#n'>3</a>). <ruby>IT<rt>inu</rt></ruby> IS {# C. D #} <%= x %>.\n"
+    assert translated(page.encode(), "markdown", loud_prose).raw.decode() == wanted
