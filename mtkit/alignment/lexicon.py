@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mtkit.alignment.coverage import FILE
 from mtkit.bundle import BundleFiles, bundle_file
 from mtkit.data.arrays import read_arrays
 from mtkit.data.encoded import EncodedSide
@@ -24,7 +25,6 @@ from mtkit.tokens.special_ids import EOS_ID, PAD_ID
 _TENSION = 4.0  # of links to the diagonal (Dyer et al. 2013, section 3.2)
 _LEAST = 0.5  # probability of a link (Liang et al. 2006, section 4: the mean of both directions)
 _LEAST_SAVED = 1e-3  # probability
-FILE = "alignment.npz"  # of a bundle
 _MOST_LINKS = 10_000_000  # to learn from: half a minute, and 0.5 GB
 
 

@@ -10,7 +10,7 @@ each segment may lose too little to be noticed.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise, starmap
 from typing import Any, Protocol
@@ -141,17 +141,20 @@ class Review:
         *,
         tgt_lang: str | None = None,
         rules_in_beam: bool = True,
+        left_out: Callable[[Piece, Candidate, str], str] = lambda piece, candidate, among: "",
     ) -> None:
         """decode: the settings of the first search; its on_suspect chooses how to handle faults.
 
         tgt_lang: language of the translations, such as "fr". rules_in_beam: False for an engine that supports min_len
-        and no_repeat_ngram in greedy search only.
+        and no_repeat_ngram in greedy search only. left_out: returns the words of a source that a translation leaves
+        out, or ""; with words as its last argument, whether it still leaves these out.
         """
         self.decode = decode
         self.tally = Tally()
         self._searcher = searcher
         self._tgt_lang = tgt_lang
         self._rules_in_beam = rules_in_beam
+        self._left_out = left_out
 
     def window(
         self,
@@ -164,12 +167,14 @@ class Review:
         its scores need not decrease.
         """
         pieces = [piece for line in lines for piece in line]
-        rows = [(piece.text, n_best) for piece, n_best in zip(pieces, candidates, strict=True)]
         by_line = list(starmap(range, pairwise(accumulate(map(len, lines), initial=0))))  # indices of pieces
         if self.decode.on_suspect == "off":
-            translations = [Translation(text, n_best) for text, n_best in rows]
+            translations = [Translation(piece.text, n_best) for piece, n_best in zip(pieces, candidates, strict=True)]
             return [_join(pieces, translations, indices) for indices in by_line]
-        translations = [Translation(text, n_best, self._faults(text, n_best[0])) for text, n_best in rows]
+        translations = [
+            Translation(piece.text, n_best, self._faults(piece, n_best[0]))
+            for piece, n_best in zip(pieces, candidates, strict=True)
+        ]
         was_faulty = [bool(translation.faults) for translation in translations]
         if self.decode.on_suspect == "retry":
             self._retry(pieces, translations)
@@ -194,7 +199,7 @@ class Review:
             settings = self.decode.model_copy(update={"max_src_tokens": limit, "mbr_samples": 0})
             found = self._search([pieces[index] for index in long], settings)
             for index, new in zip(long, found, strict=True):
-                old, faults = translations[index], self._faults(translations[index].src, new[0])
+                old, faults = translations[index], self._faults(pieces[index], new[0])
                 better = length_error(old.src, new[0].text) < length_error(old.src, old.text)
                 if better and _severity(faults) <= _severity(old.faults):
                     translations[index] = replace(old, n_best=[new[0], *old.n_best][: len(old.n_best)], faults=faults)
@@ -204,8 +209,13 @@ class Review:
         if message := self.tally.message():
             (log.warning if self.tally.n_faulty else log.info)(message)
 
-    def _faults(self, text: str, candidate: Candidate) -> tuple[Fault, ...]:
-        return find_faults(text, candidate.text, finished=candidate.finished, tgt_lang=self._tgt_lang)
+    def _faults(self, piece: Piece, candidate: Candidate, before: Sequence[Fault] = ()) -> tuple[Fault, ...]:
+        """Return the faults of a candidate. before: those of an earlier one, whose words must be translated now."""
+        faults = find_faults(piece.text, candidate.text, finished=candidate.finished, tgt_lang=self._tgt_lang)
+        if any(fault.kind in ("empty", "length", "omission") for fault in faults):
+            return faults
+        left_out = self._left_out(piece, candidate, next((f.detail for f in before if f.kind == "omission"), ""))
+        return (Fault("omission", left_out), *faults) if left_out else faults
 
     def _retry(self, pieces: Sequence[Piece], translations: list[Translation]) -> None:
         """Search faulty lines again, and replace in place those that improve."""
@@ -220,7 +230,7 @@ class Review:
             for settings, indices in groups.items():
                 candidates = self._search([pieces[index] for index in indices], settings)
                 for index, new in zip(indices, candidates, strict=True):
-                    translations[index] = self._better(translations[index], new)
+                    translations[index] = self._better(pieces[index], translations[index], new)
 
     def _search_by_sentence(self, pieces: Sequence[Piece], translations: list[Translation]) -> None:
         """Search the sentences of faulty pieces one by one; replace in place the pieces that improve."""
@@ -233,7 +243,7 @@ class Review:
         found = iter(self._search([sentence for sentences in cut.values() for sentence in sentences], settings))
         for index, sentences in cut.items():
             joined = join_candidates([next(found) for _ in sentences], [sentence.gap for sentence in sentences])
-            new = self._better(translations[index], joined)
+            new = self._better(pieces[index], translations[index], joined)
             if new is not translations[index]:
                 translations[index] = replace(new, n_segments=len(sentences))
 
@@ -241,11 +251,11 @@ class Review:
         n_best = _MIN_RETRY_BEAM if settings.sampling else settings.beam_size
         return self._searcher.search_pieces(pieces, decode=settings, n_best=n_best)
 
-    def _better(self, translation: Translation, new: list[Candidate]) -> Translation:
+    def _better(self, piece: Piece, translation: Translation, new: list[Candidate]) -> Translation:
         """Put the least faulty of the new candidates first, if it is less faulty than the best so far."""
         best, faults = translation.n_best[0], translation.faults
         for candidate in new:
-            candidate_faults = self._faults(translation.src, candidate)
+            candidate_faults = self._faults(piece, candidate, translation.faults)
             if _severity(candidate_faults) < _severity(faults):
                 best, faults = candidate, candidate_faults
         if best is translation.n_best[0]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
+from mtkit.alignment.coverage import Coverage, is_short
 from mtkit.alignment.placing import Aligner
 from mtkit.bundle import SHARE_OF_SEVERAL, BundleFiles, bundle_file, find_model, read_bundle
 from mtkit.config.decoding import DecodeConfig
@@ -197,7 +198,8 @@ class Translator:
 
         check_direction: warn if the text is not in the model's source language.
         """
-        review = Review(self, self.decode, tgt_lang=self.tgt_lang, rules_in_beam=self.engine.name == "native")
+        in_beam = self.engine.name == "native"
+        review = Review(self, self.decode, tgt_lang=self.tgt_lang, rules_in_beam=in_beam, left_out=self._words_left_out)
         terms = None if self.terminology is None else TermReport(self.terminology)
         files = self.files if check_direction else None
         direction = None if files is None else DirectionCheck(files, self.sides)
@@ -227,6 +229,19 @@ class Translator:
         calibration = Calibration.load(path)
         calibration.warn_of_other_search(self.decode)
         return calibration
+
+    def _words_left_out(self, piece: Piece, candidate: Candidate, among: str) -> str:
+        """Return the words of a piece that a translation seems to leave out; "" if there are none, or no lexicon.
+
+        among: words that an earlier translation left out.
+        """
+        if not (among or is_short(piece.text, candidate.text)) or self._coverage is None:
+            return ""
+        return self._coverage.left_out(piece.ids[0], candidate.ids, candidate.text, among)
+
+    @cached_property
+    def _coverage(self) -> Coverage | None:
+        return None if self.files is None else Coverage.from_bundle(self.files)
 
     @cached_property
     def sides(self) -> Sides | None:

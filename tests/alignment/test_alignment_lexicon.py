@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from mtkit.alignment.attention import _mixed
+from mtkit.alignment.coverage import FILE
 from mtkit.alignment.forced import ForcedPair
-from mtkit.alignment.lexicon import FILE, AlignmentLexicon, alignment_lexicon
+from mtkit.alignment.lexicon import AlignmentLexicon, alignment_lexicon
 from mtkit.bundle import add_to_bundle, read_bundle
 from mtkit.data.encoded import EncodedSide
 from mtkit.errors import BundleError

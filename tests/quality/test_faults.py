@@ -426,15 +426,15 @@ def test_a_long_text_of_few_words_is_not_taken_for_a_loop_but_said_twice_it_is()
 
 # Omissions
 @pytest.mark.parametrize(
-    ("src", "text", "detail"),
+    ("src", "text"),
     [
-        ("He plays tennis. He loves your aunt.", "Il joue au tennis.", "1 of 2 sentences"),
-        ("He plays tennis. He sings. Are you here? No!", "Il joue au tennis. Non !", "2 of 4 sentences"),
-        ("我很喜欢橙子。他喜欢房子。", "I am very fond of oranges.", "1 of 2 sentences"),
+        ("He plays tennis. He loves your aunt.", "Il joue au tennis."),
+        ("He plays tennis. He sings. Are you here? No!", "Il joue au tennis. Non !"),
+        ("我很喜欢橙子。他喜欢房子。", "I am very fond of oranges."),
     ],
 )
-def test_a_translation_that_lacks_sentences(src, text, detail):
-    assert [(f.kind, f.detail) for f in find_faults(src, text)] == [("omission", detail)]
+def test_a_translation_that_lacks_sentences(src, text):
+    assert [(f.kind, f.detail) for f in find_faults(src, text)] == [("omission", "")]
 
 
 @pytest.mark.parametrize(

@@ -243,6 +243,26 @@ def test_a_second_result_with_as_many_faults_does_not_replace_the_first(second):
     assert (checked.tally.n_faulty, checked.tally.n_changed) == (1, 0)
 
 
+def test_words_without_a_counterpart_are_a_fault_and_must_be_translated_the_second_time():
+    asked = []
+
+    def left_out(piece, candidate, among):
+        asked.append((candidate.text, among))
+        return "" if candidate.text == GOOD else "with 25 dogs"
+
+    for second, kinds in (([SHORTER, GOOD], []), ([SHORTER], ["omission"])):
+        asked.clear()
+        checked = Review(Answers({SRC: second}), DecodeConfig(), left_out=left_out)
+        [line] = checked.window([line_of(SRC)], [[candidate(NO_DOGS)]])
+        assert [fault.kind for fault in line.faults] == kinds
+        assert line.text == (NO_DOGS if kinds else GOOD)
+        assert asked == [(NO_DOGS, ""), *((text, "with 25 dogs") for text in second)]
+
+
+NO_DOGS = "Le vieil homme marche lentement le long de la rivière 25."
+SHORTER = "Le vieil homme marche lentement de la rivière 25."
+
+
 def test_text_that_stays_too_short_is_searched_in_shorter_segments():
     class Short(Answers):
         def search_pieces(self, pieces, *, decode=None, n_best=1):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mtkit.alignment.lexicon import FILE as ALIGNMENT_FILE
+from mtkit.alignment.coverage import FILE as ALIGNMENT_FILE
 from mtkit.alignment.lexicon import AlignmentLexicon
 from mtkit.bundle import SHARE_OF_SEVERAL, add_to_bundle
 from mtkit.config.data import CorpusFiles, DevCorpus
