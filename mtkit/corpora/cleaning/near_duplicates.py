@@ -5,7 +5,8 @@ and with every number as 0 (`text.near_texts`); at 70 % short pairs may differ i
 The keys are bands of MinHash values (Broder 1997; Indyk and Motwani 1998): of two pairs that share 80 %, 99 % have a
 key in common, and of unrelated ones next to none. Pairs with a key in common are then compared by their odd sketches
 (Mitzenmacher, Pagh and Pham 2014), which tell how many 4-grams only one of them has: the share is known to about 3
-points for a pair of 120 4-grams, to 10 for one of 1,500.
+points for a pair of 120 4-grams, to 10 for one of 1,500. More 4-grams fill such a sketch, so pairs of over 2,000 are
+compared by one bit of each MinHash value (Li and König 2010), which tells the share to 6 points at any length.
 
 A pair is a repeat if any earlier pair is nearly the same, whether or not that one is itself a repeat. So neither the
 windows nor the number of partitions changes which pairs stay, and the first of each cluster always does.
@@ -22,7 +23,9 @@ from mtkit.text.near_texts import distinct, is_near, loose_keys, ngram_hashes, s
 N_KEYS = 16  # of a pair
 _N_VALUES = 6  # MinHash values that make one key
 _N_WORDS = 16  # of 16 bits, in an odd sketch
-SKETCH_WIDTH = _N_WORDS + 1  # the last one is the number of 4-grams
+_N_MINHASH_WORDS = N_KEYS * _N_VALUES // 16  # a bit of each MinHash value
+SKETCH_WIDTH = _N_WORDS + _N_MINHASH_WORDS + 1  # the last one is the number of 4-grams
+_MOST_IN_ODD_SKETCH = 2000  # 4-grams
 MOST_PAIRS = 4096  # in a window
 _TENTHS = 8  # of all 4-grams that two pairs share if they are nearly the same
 _MOST_COMPARED = 64  # earlier pairs with the same key that a pair is compared with, the nearest ones in input order
@@ -57,7 +60,9 @@ def sketch(pairs: Sequence[tuple[str, str]]) -> Sketches:
     packed = distinct(owners << _HASH_BITS | hashes.astype(np.int64))
     owners, values = packed >> _HASH_BITS, packed & ((1 << _HASH_BITS) - 1)
     sizes = np.bincount(owners, minlength=len(pairs))
-    return Sketches(_keys(values.astype(np.uint32), sizes), _odd_sketches(owners, values >> 32, sizes))
+    keys, bits = _keys(values.astype(np.uint32), sizes)
+    sizes = np.minimum(sizes, (1 << 16) - 1).astype(np.uint16)
+    return Sketches(keys, np.column_stack([_odd_sketches(owners, values >> 32, len(pairs)), bits, sizes]))
 
 
 def repeats(keys: Keys, indices: Indices, sketches_of: Callable[[Indices], SketchArray]) -> tuple[Indices, Indices]:
@@ -98,7 +103,7 @@ def first_of_each(later: Indices, earlier: Indices) -> tuple[Indices, Indices]:
 def find_repeats(windows: Iterable[Sequence[tuple[str, str]]]) -> tuple[Indices, Indices]:
     """Return the places, from 0, of the pairs that nearly repeat an earlier one, and of the first such pair of each.
 
-    windows: of at most MOST_PAIRS pairs. Holds 162 bytes for each pair in memory, and some of the keys twice.
+    windows: of at most MOST_PAIRS pairs. Holds 174 bytes for each pair in memory, and some of the keys twice.
     """
     return find_repeats_among([sketch(window) for window in windows])
 
@@ -122,37 +127,45 @@ def _mixed(values: Keys) -> Keys:
     return np.asarray(values ^ (values >> np.uint64(31)))
 
 
-def _keys(values: npt.NDArray[np.uint32], sizes: Indices) -> Keys:
-    """Return the keys of each pair: hashes of a band's number and its _N_VALUES MinHash values."""
+def _keys(values: npt.NDArray[np.uint32], sizes: Indices) -> tuple[Keys, SketchArray]:
+    """Return the keys of each pair, hashes of a band's number and its MinHash values, and a bit of each value."""
     keys = np.zeros((len(sizes), N_KEYS), np.uint64)
+    sketches = np.zeros((len(sizes), _N_MINHASH_WORDS), np.uint16)
     filled = np.flatnonzero(sizes)
     if not len(filled):
-        return keys
+        return keys, sketches
+    bits = np.empty((N_KEYS * _N_VALUES, len(filled)), np.uint8)
     starts = (np.cumsum(sizes) - sizes)[filled]
     for i, (factor, term) in enumerate(zip(_FACTORS, _TERMS, strict=True)):
         least = np.minimum.reduceat(values * factor + term, starts)
         band = i // _N_VALUES
         keys[filled, band] = _mixed((keys[filled, band] + np.uint64(band + 1)) * _TGT ^ least)
-    return keys
+        bits[i] = least.astype(np.uint8) & 1
+    sketches[filled] = np.ascontiguousarray(np.packbits(bits, axis=0).T).view(np.uint16)
+    return keys, sketches
 
 
-def _odd_sketches(owners: Indices, values: Indices, sizes: Indices) -> SketchArray:
-    """Return 256 bits for each pair, each telling whether the number of 4-grams with this bit is odd; and its size."""
+def _odd_sketches(owners: Indices, values: Indices, n_pairs: int) -> SketchArray:
+    """Return 256 bits for each pair, each telling whether the number of 4-grams with this bit is odd."""
     n_bits = 16 * _N_WORDS
-    counts = np.bincount(owners * n_bits + values % n_bits, minlength=len(sizes) * n_bits)
-    bits = np.packbits((counts & 1).astype(np.bool_).reshape(-1, n_bits), axis=1).view(np.uint16)
-    return np.column_stack([bits, np.minimum(sizes, (1 << 16) - 1).astype(np.uint16)])
+    counts = np.bincount(owners * n_bits + values % n_bits, minlength=n_pairs * n_bits)
+    return np.packbits((counts & 1).astype(np.bool_).reshape(-1, n_bits), axis=1).view(np.uint16)
 
 
 def _are_near(one: SketchArray, other: SketchArray) -> npt.NDArray[np.bool_]:
     """Tell, row by row, whether two pairs are nearly the same, from the 4-grams that only one of them has.
 
-    Of n values, each of which turns one of m bits, an odd number meets (1 - (1 - 2 / m)^n) / 2 of the bits.
+    Of n values, each of which turns one of m bits, an odd number meets (1 - (1 - 2 / m)^n) / 2 of the bits. Of the bits
+    of MinHash values, half of those differ whose values differ.
     """
     m = 16.0 * _N_WORDS
-    odd = _N_ONES[one[:, :-1] ^ other[:, :-1]].sum(axis=1, dtype=np.int64)
+    n_ones = _N_ONES[one[:, :-1] ^ other[:, :-1]]
+    odd = n_ones[:, :_N_WORDS].sum(axis=1, dtype=np.int64)
+    n_different = 2 * n_ones[:, _N_WORDS:].sum(axis=1, dtype=np.int64)
     a, b = one[:, -1].astype(np.int64), other[:, -1].astype(np.int64)
     with np.errstate(divide="ignore"):
         n_only = np.log(np.maximum(0.0, 1 - 2 * odd / m)) / np.log(1 - 2 / m)
     n_common = np.rint((a + b - np.minimum(n_only, a + b)) / 2).astype(np.int64)
-    return np.asarray((a > 0) & (b > 0) & is_near(n_common, a, b, _TENTHS))
+    is_near_by_bits = 10 * n_different <= (10 - _TENTHS) * N_KEYS * _N_VALUES
+    is_long = np.maximum(a, b) > _MOST_IN_ODD_SKETCH
+    return np.asarray((a > 0) & (b > 0) & np.where(is_long, is_near_by_bits, is_near(n_common, a, b, _TENTHS)))

@@ -2,6 +2,7 @@
 
 import random
 import re
+import string
 
 import numpy as np
 import pytest
@@ -61,6 +62,23 @@ def test_what_all_pairs_compared_say_is_found_and_nothing_else(n_words, least):
     missed = [n for n in clear if found.get(300 + n) != n]
     assert len(missed) <= 0.03 * len(clear)
     assert set(found) <= {300 + n for n, share in enumerate(truth) if share >= least}
+
+
+@pytest.mark.parametrize("n_words", [150, 600])  # pairs of 2,000 and 8,000 4-grams
+def test_long_pairs_are_found_as_well_as_short_ones(n_words):
+    def text_of(n: int) -> str:
+        return " ".join("".join(rng.choices(string.ascii_lowercase, k=rng.randint(3, 9))) for _ in range(n))
+
+    def longer(texts: tuple[str, str], n: int) -> tuple[str, str]:
+        return f"{texts[0]} {text_of(n)}", f"{texts[1]} {text_of(n)}"
+
+    rng = random.Random(n_words)
+    originals = [(text_of(n_words), text_of(n_words)) for _ in range(40)]
+    near = [longer(original, n_words // 12) for original in originals]
+    others = [longer(original, n_words // 2) for original in originals]
+    assert min(map(likeness, originals[:4], near)) > 0.88 and max(map(likeness, originals[:4], others)) < 0.75
+    assert len(find_repeats([originals, near])[0]) >= 38
+    assert len(find_repeats([originals, others])[0]) <= 8
 
 
 @pytest.mark.parametrize(
