@@ -8,10 +8,11 @@ from typing import Literal
 
 from mtkit.text.brackets import nested_ends_of
 from mtkit.text.identifiers import is_identifier
-from mtkit.text.sentences import sentence_spans
+from mtkit.text.sentences import part_spans, sentence_spans
 from mtkit.text.words import has_letters
 
 _LINE = re.compile(r"[^\n]+")
+_LONGEST_SENTENCE = 1_000  # characters: more is a list or a page, and would keep one worker of a service busy for long
 _MOST_LEVELS = 100  # of nested codes; deeper ones count as codes without a partner
 Interval = tuple[int, int]  # from, up to
 Kind = Literal["open", "close", "single"]
@@ -115,15 +116,16 @@ def inline_of(parts: Iterable[Part], source: str | None = None) -> Inline:
 def cut(text: str) -> list[Interval]:
     """Return where the sentences of a text stand; none divides a line or has white space at its ends.
 
-    What has no letters, and an identifier such as A-12, is not a sentence.
+    What has no letters, and an identifier such as A-12, is not a sentence. A very long sentence is cut into parts.
     """
     found = (sentence for line in _LINE.finditer(text) for sentence in _sentences_of(line[0], line.start()))
     return [(start, end) for start, end in found if has_letters(text[start:end]) and not is_identifier(text[start:end])]
 
 
 def _sentences_of(line: str, offset: int) -> Iterator[Interval]:
-    for start, end in sentence_spans(line):
-        sentence = line[start:end]
-        start += len(sentence) - len(sentence.lstrip())
-        if sentence.strip():
-            yield offset + start, offset + start + len(sentence.strip())
+    for first, last in sentence_spans(line):
+        for start, end in part_spans(line[first:last], lambda part: len(part) <= _LONGEST_SENTENCE):
+            part = line[first + start : first + end]
+            start += first + offset + len(part) - len(part.lstrip())
+            if part.strip():
+                yield start, start + len(part.strip())

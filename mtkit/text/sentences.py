@@ -1,8 +1,9 @@
 """Find the sentences and clauses of a text, and the marks that end it."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
+from mtkit.text.characters import divides_character
 from mtkit.text.templates import TEMPLATE
 
 # Marks that end a sentence (Unicode's Sentence_Terminal, and the ellipsis, of scripts that are in use). Some do so only
@@ -61,6 +62,8 @@ _HEADING_NUMBER = re.compile(  # 1. A.1. 2-1. VIII. or Chapter 1.: the whole of 
 )
 _LONGEST_NUMBER = 40
 _MAYBE_CODE = re.compile(r"\{[{%#/]|#\{|<[%?]")
+_WHITE_SPACE = re.compile(r"\s+")
+_LONGEST_CLUSTER = 16  # how far back to look for the start of a displayed character
 
 Span = tuple[int, int]  # from, up to
 
@@ -86,6 +89,34 @@ def sentence_spans(text: str) -> list[Span]:
             spans.append((begin, end))
             begin = start
     return [*spans, (begin, len(text))]
+
+
+def part_spans(text: str, fits: Callable[[str], bool]) -> list[Span]:
+    """Return the spans of the parts of a sentence that fit, in order; the white space between them belongs to none.
+
+    What does not fit is halved at the clause end nearest its middle, else between words, else anywhere.
+    """
+    parts, waiting = [], [(0, len(text))]
+    while waiting:
+        start, end = waiting.pop()
+        part = text[start:end]
+        if len(part) < 2 or fits(part):
+            parts.append((start, end))
+        else:
+            first, second = _cut_nearest_middle(part)
+            waiting += [(start + second, end), (start, start + first)]
+    return parts
+
+
+def _cut_nearest_middle(text: str) -> Span:
+    """Return where the first part ends and the second begins; neither is empty."""
+    middle = len(text) / 2
+    gaps = clause_gaps(text) or [gap.span() for gap in _WHITE_SPACE.finditer(text) if gap.end() < len(text)]
+    if gaps:
+        return min(gaps, key=lambda gap: abs(sum(gap) / 2 - middle))
+    before_middle = range(len(text) // 2, max(0, len(text) // 2 - _LONGEST_CLUSTER), -1)
+    cut = next((index for index in before_middle if not divides_character(text, index)), len(text) // 2)
+    return cut, cut
 
 
 def without_closing(text: str) -> str:

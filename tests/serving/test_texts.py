@@ -59,3 +59,14 @@ def test_a_sentence_that_is_a_term_is_its_target(text, translation):
     translated = asyncio.run(backend.service.translate(text, "en", "fr", terms=terms))
     assert translated.text == translation
     assert script.begun == ([text] if translation.isupper() else [])  # the script translates into capitals
+
+
+@pytest.mark.parametrize("format", ["text", "html"])
+@pytest.mark.parametrize("unit", ["sit tibi, terra levis ", "word ", "x"])
+def test_a_sentence_of_a_page_is_cut_before_it_is_queued(unit, format):
+    """So no batch is much larger than queue.batch_tokens, and a caller who leaves takes most of the work along."""
+    backend, script = scripted_backend([("en", "fr")])
+    text = (unit * 10_000)[:10_000].strip()
+    translated = asyncio.run(backend.service.translate(text, "en", "fr", format=format))
+    assert translated.text == text.upper()
+    assert max(map(len, script.begun)) <= 1_000
