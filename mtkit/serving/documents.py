@@ -23,7 +23,17 @@ from mtkit.files import LOCK, locked
 from mtkit.languages import english_name
 from mtkit.serving.caller import Caller
 from mtkit.serving.detection import UNDETERMINED, Source
-from mtkit.serving.refusals import BadRequest, Busy, Fault, NotFound, Refusal, TooLarge, TooLate, Unready
+from mtkit.serving.refusals import (
+    BadRequest,
+    Busy,
+    Fault,
+    NotFound,
+    Refusal,
+    TooLarge,
+    TooLate,
+    Unready,
+    without_options,
+)
 from mtkit.serving.service import Service
 from mtkit.serving.texts import Terms
 from mtkit.serving.workers.pool import WorkerDied, start_worker
@@ -288,7 +298,7 @@ class Documents:
         async def ask(task: str, **values: Any) -> dict[str, Any]:
             answer = await worker.ask({"task": task, "with": values}, self._limits.document_deadline_s)
             if "error" in answer:
-                raise BadRequest(answer["error"])
+                raise BadRequest(without_options(answer["error"]))
             if "disk" in answer:
                 raise OSError(answer["disk"])
             if "fault" in answer:

@@ -1,6 +1,15 @@
 """The reasons to refuse a request, each with its HTTP status."""
 
 import math
+import re
+
+# A clause that advises an option of a command: at the end of a sentence, or before another piece of advice.
+_OPTION = re.compile(r"(?<=[:;] )[^;,:]*--[a-z][^;,:]*, or |(?:, or|;) [^;,:]*--[a-z][^;,:]*(?![^;,:])(?!, or )")
+
+
+def without_options(message: str) -> str:
+    """Return the message of an error without the advice to use options, which clients of the service do not have."""
+    return _OPTION.sub("", message)
 
 
 class Refusal(Exception):

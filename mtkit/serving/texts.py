@@ -14,7 +14,7 @@ from mtkit.documents.sentences import Sentence, Translated
 from mtkit.errors import MtkitError
 from mtkit.search.constraints import any_case, capitalised, folded
 from mtkit.serving.models import Model
-from mtkit.serving.refusals import BadRequest
+from mtkit.serving.refusals import BadRequest, without_options
 
 Format = Literal["text", "html"]
 Reader = Callable[[str], Document]  # raises DataError for a text that it cannot read
@@ -92,7 +92,7 @@ class SourceText:
         try:
             document, sentences = await _apart(partial(_read, text, read or partial(_read_as, format)), is_large)
         except (MtkitError, UnicodeEncodeError) as error:
-            raise BadRequest(str(error)) from None
+            raise BadRequest(without_options(str(error))) from None
         return cls(document, sentences, is_large)
 
     async def translated(

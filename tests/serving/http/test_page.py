@@ -273,7 +273,35 @@ def test_a_text_that_is_too_long_is_not_sent(make_site):
         page.fill("#text", "x" * 19 + "\N{GRINNING FACE}" * 2)  # 21 characters, though 23 units of UTF-16
         page.wait_for_timeout(400)
         assert page.inner_text("#count") == "21 of 20 characters: 1 too many"
-        assert translation(page) == "" and site.script.begun == ["It rains."]
+        assert site.script.begun == ["It rains."]
+
+
+def test_a_text_that_is_too_long_keeps_the_translation_and_says_so_in_view(make_site):
+    site = make_site(limits={"max_chars": 200})
+    with site.open(width=400) as page:
+        write(page, "It rains.")
+        page.fill("#text", "It rains.\n" * 100)
+        page.wait_for_selector("#status:has-text('too long')")
+        assert translation(page) == "Il pleut." and "800 characters" in page.inner_text("#status")
+        page.evaluate("scrollTo(0, 0)")
+        box = page.locator("#status").bounding_box()
+        assert box["y"] + box["height"] <= 900  # the height of the window
+        write(page, "Dogs run.")
+        assert translation(page) == "Les chiens courent." and page.inner_text("#status") == ""
+
+
+def test_a_first_visit_does_not_translate_into_the_visitors_own_language(site):
+    with site.open() as page:  # in English
+        assert page.input_value("#source") == "auto"
+        assert page.input_value("#target") == "fr"
+
+
+def test_the_menus_are_on_one_line_on_a_phone(site):
+    with site.open(width=375) as page:
+        write(page, "The cat sleeps under the table and the old man reads his newspaper.", source="auto")
+        assert page.inner_text("#found") == "English"
+        source, target = (page.locator(menu).bounding_box() for menu in ("#source", "#target"))
+        assert source["y"] == target["y"] and source["width"] == pytest.approx(target["width"], abs=1)
 
 
 def test_the_languages_are_swapped_with_the_texts(site):
@@ -288,15 +316,37 @@ def test_the_languages_are_swapped_with_the_texts(site):
         assert (page.input_value("#source"), page.input_value("#target")) == ("fr", "en")
 
 
+def test_swapping_back_brings_back_what_was_typed(site):
+    with site.open() as page:
+        write(page, "It rains.")
+        page.click("#swap")
+        finished(page)
+        assert (page.input_value("#text"), translation(page)) == ("Il pleut.", "IL PLEUT.")
+        page.click("#swap")
+        finished(page)
+        assert (page.input_value("#text"), translation(page)) == ("It rains.", "Il pleut.")
+
+
+def test_swapping_before_the_translation_is_there_keeps_what_was_typed(site):
+    site.script.held = {"Dogs run."}
+    with site.open() as page:
+        write(page, "It rains.")
+        page.fill("#text", "Dogs run.")
+        page.click("#swap")
+        assert page.input_value("#text") == "Dogs run." and page.input_value("#source") == "fr"
+        let_go(page, site, "Dogs run.")
+
+
 def test_the_language_is_found_out_or_asked_for(site):
     text = "The cat sleeps under the table and the old man reads his newspaper."
     with site.open() as page:
         write(page, text, source="auto")
         assert page.inner_text("#found") == "English" and translation(page) == text.upper()
-        page.fill("#text", "OK")
-        page.click("#status button:text-is('English')")
-        until(page, "OK")
-        assert page.input_value("#source") == "en"
+        page.fill("#text", "Submit")
+        finished(page)
+        assert translation(page) == "SUBMIT" and "not clear" in page.inner_text("#status")
+        page.click("#status button:text-is('French')")
+        wait_for(page, "at('source').value === 'fr'")
 
 
 def test_a_translation_is_copied(site):
@@ -464,6 +514,24 @@ def test_terms_are_pasted_met_and_kept(site):
         assert page.inner_text("#n-terms") == "2"
 
 
+def test_two_tabs_keep_each_others_terms(site):
+    with site.open() as one:
+        choose(one)
+        one.click("#terms summary")
+        two = one.context.new_page()
+        two.goto(one.url)
+        choose(two)
+        two.click("#terms summary")
+        one.fill("#term-rows input >> nth=0", "Dogs")
+        one.fill("#term-rows input >> nth=1", "chiens")
+        wait_for(two, "completeTerms().length === 1")
+        two.click("#add-term")
+        two.fill("#term-rows tr >> nth=1 >> input >> nth=0", "Cats")
+        two.fill("#term-rows tr >> nth=1 >> input >> nth=1", "chats")
+        wait_for(one, "completeTerms().length === 2")
+        assert one.evaluate("completeTerms()") == [["Dogs", "chiens"], ["Cats", "chats"]]
+
+
 def test_terms_are_met_once_the_language_is_known(site):
     text = "The cat sleeps under the table and the old man reads his newspaper."
     site.script.translations = {text: "Le chat dort."}
@@ -512,6 +580,27 @@ def test_dropped_documents_are_translated_and_downloaded(site, tmp_path):
         assert len(site.backend.documents._jobs) == 1
 
 
+def test_the_list_of_documents_survives_a_reload(site):
+    with site.open(refused=[404]) as page:
+        choose(page)
+        page.set_input_files("#files", [as_file("a.txt"), as_file("b.txt")])
+        wait_for(page, "document.querySelectorAll('#jobs a').length === 2")
+        names = page.locator("#jobs .name").all_inner_texts()
+        page.reload()
+        wait_for(page, "document.querySelectorAll('#jobs a').length === 2")
+        assert page.locator("#jobs .name").all_inner_texts() == names
+        page.click("#jobs button >> nth=0")
+        page.reload()
+        wait_for(page, "document.querySelectorAll('#jobs a').length === 1")
+        assert page.locator("#jobs .name").all_inner_texts() == names[1:]
+        site.backend.documents._jobs.clear()  # as after an hour
+        page.reload()
+        page.wait_for_selector("#jobs .bad")
+        page.reload()
+        page.wait_for_selector("#documents-note:not(:empty)")
+        assert page.locator("#jobs li").count() == 0
+
+
 def test_the_language_of_a_document_is_detected(site):
     with site.open() as page:
         choose(page, "auto")
@@ -545,7 +634,7 @@ def test_a_document_may_come_before_the_page_knows_the_service(site):
 def test_a_document_that_cannot_be_translated_says_why(make_site):
     site = make_site(limits={"max_file_mb": 0.001})
     with site.open() as page:
-        page.set_input_files("#files", as_file("a.txt", b"Xyzzy qwrt.\n"))
+        page.set_input_files("#files", as_file("a.txt", "Кошка спит под столом.\n".encode()))
         page.wait_for_selector("#jobs .bad")
         page.set_input_files("#files", as_file("a.exe"))
         page.set_input_files("#files", as_file(f"{NASTY.replace('/', '')}.txt", b"x" * 2000))

@@ -25,9 +25,15 @@ async function sendFile(file) {
   form.append("source", at("source").value); // the document's own language may be another than the typed text's
   form.append("target", targetCode());
   form.append("terms", termsToSend().map(term => term.join("\t")).join("\n"));
+  await watchJob(job, () => ask("documents", {form, signal: job.signal}));
+}
+
+// Shows the progress of a document until it is translated. request: asks for its state the first time.
+async function watchJob(job, request) {
   try {
-    let state = await patiently(job, () => ask("documents", {form, signal: job.signal}));
+    let state = await patiently(job, request);
     job.id = state.id;
+    keepJobs(job);
     for (let wait = POLL_S; !["done", "error"].includes(state.status); wait = Math.min(1.3 * wait, LONGEST_POLL_S)) {
       job.show(state);
       await pause(wait);
@@ -38,8 +44,28 @@ async function sendFile(file) {
   } catch (error) {
     if (error.name === "AbortError") return;
     if (!(error instanceof Refused)) throw error;
+    if (error.status === 404) forgetJob(job);
     job.fail(error.message);
     if (error.status === 403) askForKey();
+  }
+}
+
+// Until the tab is closed, the browser keeps which documents the page shows, so that it shows them again when reloaded.
+const jobs = new Set(); // those that the service has
+function keepJobs(job) {
+  if (job) jobs.add(job);
+  secrets.set("documents", [...jobs].map(({id, name}) => ({id, name})));
+}
+function forgetJob(job) {
+  jobs.delete(job);
+  keepJobs();
+}
+function restoreJobs() {
+  if (jobs.size) return; // the page has asked the service again
+  for (const {id, name} of secrets.get("documents") ?? []) {
+    const job = Object.assign(jobRow(name), {id});
+    keepJobs(job);
+    watchJob(job, () => ask(`documents/${id}`, {signal: job.signal}));
   }
 }
 
@@ -65,7 +91,7 @@ function jobRow(name) {
   acts.append(remove);
   at("jobs").prepend(row);
   const job = {
-    id: null, how, signal: leaving.signal,
+    id: null, name, how, signal: leaving.signal,
     show({status, n_done, n_total}) {
       how.textContent = status === "queued" ? "Waiting for its turn" : n_total ? `${n_done.toLocaleString("en")} of ${counted(n_total, "sentence")}` : "Reading";
       if (n_total) Object.assign(progress, {max: n_total, value: n_done});
@@ -88,6 +114,7 @@ function jobRow(name) {
   remove.addEventListener("click", () => {
     leaving.abort();
     row.remove();
+    forgetJob(job);
     at("choose").focus();
     if (job.id) ask(`documents/${job.id}`, {method: "DELETE"}).catch(() => {}); // it is gone anyway after an hour
   });

@@ -27,8 +27,10 @@ function fillTargets(wanted = targetCode()) {
   const source = at("source").value;
   const targets = [...new Set(offer.pairs.filter(pair => [AUTO, pair.source].includes(source)).map(pair => pair.target))];
   at("target").replaceChildren(...targets.map(option));
-  const own = navigator.languages.map(language => language.toLowerCase().split("-")[0]);
-  at("target").value = [wanted, ...own, targets[0]].find(code => code !== source && targets.includes(code));
+  // A first visitor probably writes in the browser's first language, so it is the last choice for the target.
+  const [own, ...others] = navigator.languages.map(language => language.toLowerCase().split("-")[0]);
+  const possible = targets.filter(code => code !== source && code !== own);
+  at("target").value = targets.includes(wanted) && wanted !== source ? wanted : others.find(code => possible.includes(code)) ?? possible[0] ?? targets[0];
   showLanguages();
 }
 
@@ -49,14 +51,18 @@ function chooseLanguages() {
   translateSoon(0);
 }
 
-// The translation becomes the text.
+// The translation becomes the text, if it is the whole one; swapped back unchanged, the text is again what was typed.
+let swapped = null; // {text, typed}: what the last swap put there, and what had been typed
 function swapLanguages() {
-  const source = sourceCode(), target = targetCode(), text = translationText();
+  const source = sourceCode(), target = targetCode(), typed = at("text").value;
+  const isWhole = timer === null && !running && parts.length && parts[0].of === typed;
+  const text = typed === swapped?.text ? swapped.typed : isWhole ? translationText() : typed;
+  swapped = {text, typed};
   detected = null;
   at("source").value = target;
   fillTargets(source);
   settings.set("languages", [target, source]);
-  if (text) at("text").value = text;
+  at("text").value = text;
   drawTerms();
   noteText();
   translateSoon(0);

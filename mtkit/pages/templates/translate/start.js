@@ -25,6 +25,7 @@ async function start() {
   noteDocuments();
   noteText();
   sayKnown();
+  restoreJobs();
   translateSoon(0); // a browser may have kept the text
 }
 
@@ -69,6 +70,7 @@ document.addEventListener("selectionchange", () => { if (document.activeElement 
 on("others", "toggle", event => { if (event.newState === "closed") closed(); });
 on("others", "keydown", walkOthers);
 
+addEventListener("storage", takeTerms);
 document.addEventListener("dragover", dragOver);
 document.addEventListener("dragleave", event => { if (!event.relatedTarget) at("drop").classList.remove("over"); });
 document.addEventListener("drop", dropFiles);

@@ -18,6 +18,15 @@ function drawTerms() {
   drawRows();
 }
 
+// Another tab has changed the terms. Without its changes, the next change here would overwrite them.
+function takeTerms(event) {
+  if (event.key !== null && event.key !== `mtkit-${termsName()}`) return;
+  const fields = () => [...at("term-rows").querySelectorAll("input")], index = fields().indexOf(document.activeElement);
+  drawTerms();
+  fields()[index]?.focus();
+  translateSoon(400);
+}
+
 function drawRows() {
   const rows = terms.length ? terms : [["", ""]];
   at("term-rows").replaceChildren(...rows.map((_, index) => termRow(index)));

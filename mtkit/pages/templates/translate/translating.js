@@ -37,9 +37,15 @@ function stop() {
 }
 
 async function translate() {
-  const number = stop(), text = at("text").value;
+  const number = stop(), text = at("text").value, nTooMany = nChars(text) - mostChars();
   if (!offer) return;
-  if (!text.trim() || nChars(text) > mostChars()) {
+  at("status").classList.toggle("urgent", nTooMany > 0);
+  if (nTooMany > 0) {
+    settle();
+    const limit = mostChars().toLocaleString("en"), shown = parts.length ? " The translation shown is of the text before." : "";
+    return at("status").replaceChildren(`The text is too long: ${counted(nTooMany, "character")} more than the limit of ${limit}.${shown}`);
+  }
+  if (!text.trim()) {
     settle();
     noteDetected(null);
     return show([], text, true);
@@ -55,7 +61,10 @@ async function translate() {
     if (!(error instanceof Refused)) throw error;
     complain(error, () => translateSoon(0));
   } finally {
-    if (number === latest) at("translation").setAttribute("aria-busy", "false");
+    if (number === latest) {
+      running = null;
+      at("translation").setAttribute("aria-busy", "false");
+    }
   }
 }
 
