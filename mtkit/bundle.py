@@ -213,7 +213,8 @@ def _bundle_in(path: Path) -> Path:
         if (folder / MANIFEST).is_file():
             return folder
     if not path.exists():
-        raise BundleError(f"{path}: no such folder; a model is a run or bundle folder, such as runs/NAME")
+        hint = hint_of_hub(path) or "a model is a run or bundle folder, such as runs/NAME"
+        raise BundleError(f"{path}: no such folder; {hint}")
     if not path.is_dir():
         raise BundleError(f"{path}: a file, but a model is a run or bundle folder; did you mean {path.parent}?")
     if any((path / name).exists() for name in ("model.safetensors", "src.spm")) and not _is_run(path):
@@ -227,6 +228,16 @@ def _bundle_in(path: Path) -> Path:
     names = sorted(entry.name for entry in path.iterdir())
     content = f"it contains {', '.join(names[:5])}{', ...' if len(names) > 5 else ''}" if names else "it is empty"
     raise BundleError(f"{path} is not a model folder: {content}; expected a run folder, or a bundle with {MANIFEST}")
+
+
+def hint_of_hub(path: Path) -> str:
+    """Return what to do if a missing path looks like the name of a model of the Hugging Face Hub; else ""."""
+    if path.is_absolute() or len(path.parts) != 2 or Path(path.parts[0]).exists():
+        return ""
+    return (
+        "if this is a model of the Hugging Face Hub: mtkit downloads nothing; download it first, for example with hf "
+        f"download {path.as_posix()} --local-dir FOLDER, then use mtkit import FOLDER --out runs/NAME"
+    )
 
 
 def _is_run(path: Path) -> bool:

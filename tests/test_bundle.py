@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from typer.testing import CliRunner
 
 from mtkit.bundle import (
     FILES,
@@ -21,6 +22,7 @@ from mtkit.bundle import (
     read_bundle,
     save_bundle,
 )
+from mtkit.cli import app
 from mtkit.errors import BundleError, MtkitError
 from mtkit.files import write_text
 
@@ -224,6 +226,20 @@ def test_without_any_model_the_error_names_the_remedy(tmp_path, monkeypatch):
     Path("runs/half/checkpoints").mkdir(parents=True)
     with pytest.raises(BundleError, match=r"no model: runs/half: "):
         find_model()
+
+
+@pytest.mark.parametrize(
+    ("name", "is_hub"),
+    [("Helsinki/opus-en-fr", True), ("runs/nothing", False), ("nothing", False), ("a/b/c", False), ("/a/b", False)],
+)
+def test_a_name_like_those_of_a_hub_comes_with_the_way_to_download(tmp_path, monkeypatch, name, is_hub):
+    monkeypatch.chdir(tmp_path)
+    Path("runs").mkdir()
+    with pytest.raises(BundleError, match="no such folder") as error:
+        find_model(Path(name))
+    assert all(fact in str(error.value) for fact in ("downloads nothing", f"download {name}", "mtkit import")) == is_hub
+    result = CliRunner().invoke(app, ["import", name, "--out", "new"])
+    assert result.exit_code == 1 and ("downloads nothing" in result.stderr) == is_hub
 
 
 def test_a_run_with_only_tokenizers_has_not_finished(spm, tmp_path, monkeypatch):

@@ -17,7 +17,7 @@ from pydantic import (
 from mtkit.config.section import ConfigPath, Section
 from mtkit.config.stages import ScoreSchedule, Stage, WeightSchedule, begins_with_the_run, changes, value_at
 from mtkit.config.tags import check_tag
-from mtkit.languages import language_in_name, languages_in_name
+from mtkit.languages import code_of_name, language_in_name, languages_in_name
 
 _TSV = (".tsv", ".tsv.gz", ".tsv.xz", ".tsv.zst")
 _FORMATS = (*(".gz", ".xz", ".zst"), *(".tsv", ".csv", ".jsonl", ".tmx", ".xlf", ".xliff", ".po", ".zip", ".txt"))
@@ -168,16 +168,23 @@ def _checked_pattern(pattern: str) -> str:
     return pattern
 
 
+def _as_code(language: str) -> str:
+    return code_of_name(language) or language
+
+
+LanguageCode = Annotated[str, AfterValidator(_as_code)]  # a name, such as Chinese, becomes its code
+
+
 class DataConfig(Section):
     """The text for training, validation and test."""
 
-    src_lang: str = Field(
+    src_lang: LanguageCode = Field(
         "src",
         min_length=1,
         description="source language code, such as en: for reports and for sorting test sentences (negation, names); "
         "default: the extension of dev's source file, or else of the training files (en for dev.en.gz)",
     )
-    tgt_lang: str = Field(
+    tgt_lang: LanguageCode = Field(
         "tgt",
         min_length=1,
         description="target language code, such as fr: for reports, for BLEU (which splits zh, ja, th and similar "

@@ -2,6 +2,7 @@
 
 import re
 
+_TAG = r"(?:<[^\s<>\u2581]+>|>>[^\s<>\u2581]+<<)"
 TOKENS = tuple(f"<ph{number}>" for number in range(1, 10))  # reserved for what `data.placeholders` matches
 
 
@@ -9,10 +10,10 @@ def check_tag(tag: str | None) -> None:
     """Raise ValueError if this is not one tag or several, such as <2de> or <2de> <news>."""
     if tag is None:
         return
-    if not re.fullmatch(r"<[^\s<>\u2581]+>( <[^\s<>\u2581]+>)*", tag):
+    if not re.fullmatch(rf"{_TAG}( {_TAG})*", tag):
         raise ValueError(
-            f"tag={tag}: must be a name without spaces in angle brackets, such as <2de>; separate several by spaces, "
-            "such as <2de> <news>"
+            f"tag={tag}: must be a name without spaces in angle brackets, such as <2de>, or >>fra<< of OPUS-MT; "
+            "separate several by spaces, such as <2de> <news>"
         )
     for single in tags_of(tag):
         if single in TOKENS or re.fullmatch(r"<(pad|unk|s|/s|0x[0-9A-F]{2})>", single):

@@ -1,6 +1,5 @@
 """Read labelled text: TSV files with text, label or source, target, label on each line."""
 
-import difflib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from mtkit.config.classification import MOST_LABELS
 from mtkit.config.data import CorpusFiles, DataConfig
 from mtkit.console import log
 from mtkit.data.corpus import require_files
-from mtkit.errors import DataError
+from mtkit.errors import DataError, did_you_mean
 from mtkit.pair_files.lines import read_lines
 
 _N_LISTED = 10
@@ -129,8 +128,10 @@ def label_id(example: Example, ids: dict[str, int]) -> int:
     """Return the id of the example's label. Raises DataError, with its place, if there is none."""
     found = ids.get(example.label)
     if found is None:
-        near = difflib.get_close_matches(example.label, ids, n=1)
-        hint = f"did you mean {_shown(near[0])}?" if near else f"it has {listed(list(ids))}"
+        hint = (
+            did_you_mean(example.label, ids, shown={label: _shown(label) for label in ids})
+            or f"it has {listed(list(ids))}"
+        )
         raise DataError(
             f"{example.place}: the label {_shown(example.label)} is not one of the classifier's {len(ids)}; {hint}"
         )

@@ -114,7 +114,8 @@ def prepare(
     test_set, of_test_set = _find_test_set(folders if places else folders[:1], text)
     configs = [load_config(folder / "config.yaml") for folder in folders]
     languages = find_languages(test_set, (text.src_lang, text.tgt_lang), configs)
-    settings = MetricSettings(measures.tokenize or tokenizer_for(languages[1]), measures.lowercase)
+    references = test_set.references[0]
+    settings = MetricSettings(measures.tokenize or tokenizer_for(languages[1], references), measures.lowercase)
     for metric in measures.metrics:
         settings.load(metric)
     given = read_files(places, test_set)

@@ -22,7 +22,7 @@ from mtkit.files import atomic_folder
 from mtkit.interop import huggingface_vocabulary
 from mtkit.interop.handover import write_readme
 from mtkit.interop.huggingface_config import config_files, decode_config, generation, model_config, read_json
-from mtkit.interop.imported import Languages, Origin, save_imported
+from mtkit.interop.imported import Languages, Origin, check_sides, save_imported
 from mtkit.interop.vocabulary import BANNED, Vocabularies, export_state, import_state
 from mtkit.model.positions import sinusoid_table
 from mtkit.model.transformer import Transformer
@@ -60,6 +60,7 @@ def import_model(folder: Path, out: Path, languages: Languages | None = None) ->
         state["output.bias"][PAD_ID] = BANNED
     origin = Origin.from_file(path, FORMAT, src, tgt, details)
     named = languages or huggingface_vocabulary.languages(folder)
+    check_sides((both.src.model, both.tgt.model), named, folder)
     decode = decode_config(generate, generation_file)
     save_imported(out, state, cfg, both.tokenizers(), decode, named, origin)
 

@@ -1,8 +1,10 @@
 """Write another system's model as a bundle: config, tokenizers, and the origin that its manifest records."""
 
+import itertools
 import math
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeVar, get_args
@@ -15,10 +17,12 @@ from mtkit.config.decoding import DecodeConfig
 from mtkit.config.model import ModelConfig
 from mtkit.config.schema import Config
 from mtkit.config.tokenizer import Normalization, TokenizerConfig
-from mtkit.errors import DataError
+from mtkit.errors import DataError, UsageError
 from mtkit.files import sha256_file
 from mtkit.interop.vocabulary import Layout
-from mtkit.tokens.sentencepiece_file import parse
+from mtkit.quality.language import foreign_lines, known_code
+from mtkit.tokens.sentencepiece_file import SentencePieceModel, parse
+from mtkit.tokens.tokenizer import SPACE
 
 _Section = TypeVar("_Section", bound=BaseModel)
 
@@ -106,6 +110,31 @@ def save_imported(
         for path, tokenizer in zip(paths, tokenizers, strict=True):
             path.write_bytes(tokenizer)
         save_bundle(out, state, cfg, *paths, training=origin.as_json())
+
+
+def check_sides(models: tuple[SentencePieceModel, SentencePieceModel], languages: Languages, path: Path) -> None:
+    """Raise DataError if each tokenizer has the words of the other side's language, as if they were swapped."""
+    codes = languages.src, languages.tgt
+    texts = [" ".join(_frequent_words(model)) for model in models]
+    foreign: list[str | None] = []
+    with suppress(UsageError):  # without py3langid, no language can be detected
+        for i, text in enumerate(texts):
+            foreign.append(foreign_lines([text], codes[i], codes[1 - i], [1]).get(0, "").split(" ")[0])
+        foreign = [] if "" in foreign else foreign
+    if foreign and foreign == [known_code(codes[1]), known_code(codes[0])]:
+        raise DataError(
+            f"{path}: the source tokenizer has the words of {codes[1]}, the target tokenizer those of "
+            f"{codes[0]}: swap the two SentencePiece models (source.spm, target.spm), or the two languages"
+        )
+
+
+def _frequent_words(model: SentencePieceModel) -> list[str]:
+    """Return whole words among the pieces, the most frequent first, which is the order of the pieces."""
+    words = (piece.text.removeprefix(SPACE) for piece in model.pieces if piece.text.startswith(SPACE))
+    return list(itertools.islice((word for word in words if len(word) >= 2 and word.isalpha()), _MOST_WORDS))
+
+
+_MOST_WORDS = 300
 
 
 def _config(model: ModelConfig, tokenizers: tuple[bytes, bytes], decode: DecodeConfig, languages: Languages) -> Config:

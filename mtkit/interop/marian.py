@@ -25,7 +25,7 @@ from mtkit.errors import MtkitError
 from mtkit.files import atomic_folder
 from mtkit.interop import marian_vocabulary
 from mtkit.interop.handover import write_readme
-from mtkit.interop.imported import Languages, Origin, checked, number, save_imported
+from mtkit.interop.imported import Languages, Origin, check_sides, checked, number, save_imported
 from mtkit.interop.marian_options import DESCRIPTION, model_config, model_options, read_description
 from mtkit.interop.support import export_problems
 from mtkit.interop.vocabulary import BANNED, export_state, import_state
@@ -81,7 +81,9 @@ def import_model(
         details["unk_bias"] = float(state["output.bias"][UNK_ID])
         state["output.bias"][UNK_ID] = BANNED
     origin = Origin.from_file(path, FORMAT, src, tgt, details)
-    save_imported(out, state, cfg, both.tokenizers(), _decode_config(path), languages or Languages(), origin)
+    languages = languages or Languages()
+    check_sides((both.src.model, both.tgt.model), languages, path)
+    save_imported(out, state, cfg, both.tokenizers(), _decode_config(path), languages, origin)
 
 
 def export_bundle(folder: Path, out: Path) -> None:

@@ -162,7 +162,7 @@ def _search_parity(
 
 def _bleu(candidates: Sequence[Candidate], references: Sequence[str], language: str | None) -> float:
     return corpus_bleu(
-        [candidate.text for candidate in candidates], references, MetricSettings(tokenizer_for(language))
+        [candidate.text for candidate in candidates], references, MetricSettings(tokenizer_for(language, references))
     )
 
 

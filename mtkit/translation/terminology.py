@@ -1,6 +1,5 @@
 """Read a terminology file, derive constraints for each source sentence, and report the terms met."""
 
-import difflib
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.console import counted
-from mtkit.errors import DataError
+from mtkit.errors import DataError, did_you_mean
 from mtkit.pair_files.lines import read_lines
 from mtkit.search.constraints import (
     Constraints,
@@ -313,10 +312,10 @@ class _Reader:
         known = f"the columns are {', '.join(COLUMNS)}, with tabs between them"
         for name in columns:
             if name not in COLUMNS:
-                close = difflib.get_close_matches(name.lower(), COLUMNS, n=1)
+                close = did_you_mean(name.lower(), COLUMNS)
                 # Only then is its text shown: a model from elsewhere may name any file of this machine.
                 shown = f" {name!r}" if close or any(column in name.lower() for column in COLUMNS) else ""
-                hint = f"did you mean {close[0]}? " if close else ""
+                hint = f"{close} " if close else ""
                 raise self._error(line_number, f"unknown column{shown}; {hint}{known}")
         if doubled := [name for name in COLUMNS if columns.count(name) > 1]:
             raise self._error(line_number, f"column {doubled[0]!r} appears twice; {known}")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from mtkit.bundle import hint_of_hub
 from mtkit.cli.options import check_new_folder
 from mtkit.errors import MtkitError, UsageError
 
@@ -60,7 +61,8 @@ def import_model(
     The command detects the format from the content, and prints the folder of the bundle.
     """
     if not path.exists():
-        raise MtkitError(f"{path}: no such file or folder")
+        hint = hint_of_hub(path)
+        raise MtkitError(f"{path}: no such file or folder{f'; {hint}' if hint else ''}")
     if (src_lang is None) != (tgt_lang is None):
         raise UsageError("give both --src-lang and --tgt-lang, or neither")
     if src_vocab is None and any(option is not None for option in (tgt_vocab, src_spm, tgt_spm)):

@@ -1,6 +1,5 @@
 """Load a config from YAML and overrides, check it, and write it as YAML or as JSON Schema."""
 
-import difflib
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from mtkit.config.reading.yaml_text import KeyPath, ParsedYaml, YamlSyntaxError,
 from mtkit.config.schema import Config
 from mtkit.config.section import Section
 from mtkit.config.serving import KeyFile, ServeConfig
-from mtkit.errors import ConfigError
+from mtkit.errors import ConfigError, did_you_mean
 
 _Root = TypeVar("_Root", bound=Section)
 
@@ -167,5 +166,5 @@ def _like_files(path: Path) -> str:
         names = [entry.name for entry in path.parent.iterdir() if entry.suffix in (".yaml", ".yml")]
     except OSError:
         return ""
-    near = difflib.get_close_matches(path.name, names, n=1)
-    return f"; did you mean {path.parent / near[0]}?" if near else ""
+    hint = did_you_mean(path.name, names, shown={name: str(path.parent / name) for name in names})
+    return f"; {hint}" if hint else ""

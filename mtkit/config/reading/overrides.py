@@ -24,6 +24,8 @@ def apply_override(
     if not equals or not key.strip():
         return [Problem(override, "", "write it as section.key=value, for example train.lr=1e-3")]
     path: KeyPath = tuple(int(part) if part.isdecimal() else part for part in key.strip().split("."))
+    if text.startswith((">", "|")) and "\n" not in text:
+        text = json.dumps(text, ensure_ascii=False)  # YAML would take the mark for the start of several lines
     try:
         parsed = parse_yaml(text)
     except YamlSyntaxError as error:

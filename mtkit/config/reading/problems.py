@@ -1,6 +1,5 @@
 """Turn errors of the schema into messages for the author of a config: the place, the problem and the allowed values."""
 
-import difflib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -16,6 +15,7 @@ from pydantic_core import ErrorDetails
 from mtkit.config.reading.yaml_text import KeyPath, dotted
 from mtkit.config.schema import Config
 from mtkit.config.section import Section
+from mtkit.errors import did_you_mean
 
 
 class Setting(str):
@@ -204,10 +204,10 @@ def _right_key(path: KeyPath, root: type[Section]) -> str:
         return f"did you mean {elsewhere[key]}?"
     if root is Config and (ours := _NAMES_ELSEWHERE.get(key)):
         return f"did you mean {ours}?"
-    if near := difflib.get_close_matches(key, section.model_fields, n=1):
-        return f"did you mean {near[0]}?"
-    if near := difflib.get_close_matches(key, elsewhere, n=1, cutoff=0.75):
-        return f"did you mean {elsewhere[near[0]]}?"
+    if hint := did_you_mean(key, section.model_fields):
+        return hint
+    if hint := did_you_mean(key, elsewhere, likeness=0.75, shown=elsewhere):
+        return hint
     return f"the keys here are {', '.join(section.model_fields)}"
 
 
@@ -261,8 +261,9 @@ def _right_word(field: FieldInfo, value: object) -> str:
     alternatives = _alternatives(field.annotation)
     words = [word for one in alternatives for word in (*get_args(one), *_words_listed(one))]
     listed = any(_words_listed(one) for one in alternatives)
-    near = difflib.get_close_matches(str(value), [word for word in words if isinstance(word, str)], n=1)
-    return f"; did you mean {f'[{near[0]}]' if listed else near[0]}?" if near else ""
+    shown = {word: f"[{word}]" if listed else word for word in words if isinstance(word, str)}
+    hint = did_you_mean(str(value), shown, shown=shown)
+    return f"; {hint}" if hint else ""
 
 
 def describe_values(field: FieldInfo) -> str:

@@ -66,6 +66,8 @@ def parse_yaml(text: str) -> ParsedYaml:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         what = ", ".join(part for part in (error.context, error.problem) if part)
+        if error.context == "while scanning a block scalar":
+            what += "; put quotes around a text that begins with > or |"
         raise YamlSyntaxError(mark.line + 1 if mark else None, f"not valid YAML: {what}") from error
     except RecursionError as error:
         raise YamlSyntaxError(None, "not a config: brackets or indents are nested too deeply") from error

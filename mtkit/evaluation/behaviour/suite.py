@@ -1,6 +1,5 @@
 """Load a suite of behaviour checks, with all sentences that it translates, from a YAML file."""
 
-import difflib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +12,7 @@ from mtkit.config.reading.problems import Origin, Problem, explain, report
 from mtkit.config.reading.yaml_text import KeyPath, ParsedYaml
 from mtkit.config.section import Section
 from mtkit.data.corpus import evenly_spaced
-from mtkit.errors import ConfigError, DataError
+from mtkit.errors import ConfigError, DataError, did_you_mean
 from mtkit.evaluation.behaviour.checks import (
     BlankCheck,
     Case,
@@ -125,8 +124,8 @@ def _read_check(index: int, parsed: ParsedYaml, path: Path, problems: list[Probl
     entry, place = parsed.value["checks"][index], ("checks", index)
     kind = KINDS.get(entry["check"])
     if kind is None:
-        near = difflib.get_close_matches(entry["check"], KINDS, n=1)
-        what = f"unknown check; did you mean {near[0]}?" if near else f"unknown check; known are {', '.join(KINDS)}"
+        hint = did_you_mean(entry["check"], KINDS) or f"known are {', '.join(KINDS)}"
+        what = f"unknown check; {hint}"
         problems.append(Problem(parsed.lines[(*place, "check")], f"checks.{index}.check={entry['check']}", what))
         return None
     lines = {key[2:]: line for key, line in parsed.lines.items() if key[:2] == place and len(key) > 2}

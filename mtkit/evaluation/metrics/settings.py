@@ -1,11 +1,15 @@
 """Name the metrics and their settings, and load sacreBLEU's metric for them."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from mtkit.console import log
 from mtkit.errors import MtkitError
-from mtkit.languages import CHINESE, WITHOUT_SPACES, primary_code
+from mtkit.languages import CHINESE, WITHOUT_SPACES, code_of_name, english_name, primary_code
+from mtkit.text.words import STANDS_ALONE
 
 MetricName = Literal["BLEU", "chrF2", "chrF2++", "TER"]  # sacreBLEU's names; chrF2++ is what others call chrF++
 TokenizerName = Literal[
@@ -50,16 +54,37 @@ class MetricSettings:
         return CHRF(word_order=2 if name == "chrF2++" else 0, lowercase=self.lowercase)
 
 
-def tokenizer_for(language: str | None) -> TokenizerName:
+def tokenizer_for(language: str | None, references: Sequence[str] = ()) -> TokenizerName:
     """Return BLEU's default tokenizer for a language such as "fr"; None if the language is unknown.
 
     13a, sacreBLEU's default, splits at spaces: in a language without spaces a whole sentence would be one word. There
-    char needs no further package, unlike ja-mecab.
+    char needs no further package, unlike ja-mecab. If the language is not a code, the script of the references decides.
     """
-    code = primary_code(language)
+    code = primary_code(code_of_name(language or "") or language)
     if code in CHINESE:
         return "zh"
-    return "char" if code in WITHOUT_SPACES else "13a"
+    if code in WITHOUT_SPACES:
+        return "char"
+    if english_name(code) is None and (tokenizer := _tokenizer_of(references)) != "13a":
+        log.warning(
+            f"the references are in a script without spaces, but their language is {language or 'unknown'}, which is "
+            f"not a language code: BLEU uses tokenizer {tokenizer}; set data.tgt_lang, or give --tgt-lang"
+        )
+        return tokenizer
+    return "13a"
+
+
+def _tokenizer_of(references: Sequence[str]) -> TokenizerName:
+    text = "".join(references[:_LOOKED_AT])
+    n_unspaced = sum(STANDS_ALONE.match(letter) is not None for letter in text)
+    if 2 * n_unspaced <= sum(map(str.isalpha, text)):
+        return "13a"
+    return "zh" if 2 * len(_CHINESE.findall(text)) > n_unspaced and not _KANA.search(text) else "char"
+
+
+_LOOKED_AT = 500  # references
+_CHINESE = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")
+_KANA = re.compile("[\u3041-\u30ff]")
 
 
 def _check_model(tokenizer: TokenizerName) -> None:

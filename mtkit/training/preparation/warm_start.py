@@ -16,7 +16,7 @@ from mtkit.config.schema import Config
 from mtkit.console import log
 from mtkit.errors import ConfigError, DataError
 from mtkit.files import atomic_file, sha256_file
-from mtkit.languages import SIDES, Side
+from mtkit.languages import SIDES, Side, english_name, primary_code
 from mtkit.model.classifier import EncoderClassifier
 from mtkit.model.network import Network
 from mtkit.model.networks import new_network
@@ -54,6 +54,8 @@ def inherit(cfg: Config) -> Config:
     origin_cfg = load_config(folder / "config.yaml")
     if cfg.task == "translate" and origin_cfg.task != "translate":
         raise ConfigError(f"train.init_from={origin}: a translator cannot start from a classifier; choose a translator")
+    if not started and cfg.task == "translate":
+        warn_of_other_languages(cfg, origin_cfg)
     theirs = origin_cfg.model_dump(mode="json", include=_SECTIONS)
     if cfg.task == "classify":  # which has one tokenizer
         theirs["tokenizer"]["shared"] = True
@@ -78,6 +80,18 @@ def inherit(cfg: Config) -> Config:
     except ValidationError as error:
         problems = [explain(details, values, {}) for details in error.errors(include_url=False)]
         raise ConfigError(report(f"with the settings of train.init_from={origin}", problems)) from error
+
+
+def warn_of_other_languages(cfg: Config, origin_cfg: Config) -> None:
+    """Warn if the model in train.init_from translates between other languages; one that takes tags may learn more."""
+    then, now = ((one.data.src_lang, one.data.tgt_lang) for one in (origin_cfg, cfg))
+    if any(corpus.tag for corpus in cfg.data.train) or not all(english_name(code) for code in (*then, *now)):
+        return
+    if any(primary_code(old) != primary_code(new) for old, new in zip(then, now, strict=True)):
+        log.warning(
+            f"train.init_from={cfg.train.init_from} translates {then[0]}-{then[1]}, but this run {now[0]}-{now[1]}: "
+            "its tokenizers stay those of the other languages, and may split this text into single characters or bytes"
+        )
 
 
 def run_tokenizers(cfg: Config, run_dir: Path) -> tuple[Tokenizer, Tokenizer]:

@@ -87,7 +87,7 @@ class TranslationValidator:
         self.tokenizers = tokenizers
         self.precision = precision
         self.suite = suite
-        self.settings = MetricSettings(tokenizer_for(cfg.data.tgt_lang))
+        self.settings = MetricSettings(tokenizer_for(cfg.data.tgt_lang, [pair.tgt for pair in self.pairs]))
         self.plan = plan_epoch(
             corpus.src_lengths,
             corpus.tgt_lengths,

@@ -414,6 +414,33 @@ def test_only_a_source_with_its_own_tokenizer_folds_the_forms_of_letters(tmp_pat
     assert load_config(tmp_path / "written.yaml") == config
 
 
+@pytest.mark.parametrize(
+    ("override", "value"),
+    [
+        ("decode.tag=>>fra<<", ">>fra<<"),
+        ("decode.tag='>>fra<< <news>'", ">>fra<< <news>"),
+        ("decode.terminology=>list.tsv", Path(">list.tsv").absolute()),
+        ("decode.terminology=|list.tsv", Path("|list.tsv").absolute()),
+    ],
+)
+def test_an_override_may_begin_with_the_marks_of_several_lines(tmp_path, override, value):
+    config = load(tmp_path, MINIMAL, override)
+    key = override.partition("=")[0].partition(".")[2]
+    assert getattr(config.decode, key) == value
+    (tmp_path / "written.yaml").write_text(dump_config(config), encoding="utf-8")
+    assert load_config(tmp_path / "written.yaml") == config
+
+
+def test_a_text_in_a_file_that_begins_with_such_a_mark_needs_quotes(tmp_path):
+    assert "quotes" in problems(tmp_path, MINIMAL + "decode:\n  tag: >>fra<<\n")[1]
+    assert load(tmp_path, MINIMAL + "decode:\n  tag: '>>fra<<'\n").decode.tag == ">>fra<<"
+
+
+def test_the_name_of_a_language_becomes_its_code(tmp_path):
+    data = load(tmp_path, MINIMAL, "data.src_lang=English", "data.tgt_lang=chinese").data
+    assert (data.src_lang, data.tgt_lang) == ("en", "zh")
+
+
 def test_an_override_that_breaks_a_section_is_named(tmp_path):
     assert problems(tmp_path, MINIMAL + "  warmup_steps: 700\n", "train.max_steps=500")[1:] == [
         "override train.max_steps=500: train.warmup_steps=700 is not below train.max_steps=500"

@@ -64,10 +64,34 @@ def test_metrics_are_scored_in_the_order_asked_for():
 @pytest.mark.parametrize(
     ("language", "tokenizer"),
     [("zh", "zh"), ("ZH-Hant", "zh"), ("zho_Hans", "zh"), ("ja", "char"), ("th_TH", "char")]
+    + [("Chinese", "zh"), ("Japanese", "char"), ("cmn", "zh"), ("German", "13a")]
     + [(spaced, "13a") for spaced in ("fr", "ko", "vi", "tgt", "", None)],
 )
 def test_languages_without_spaces_are_cut_into_characters(language, tokenizer):
     assert tokenizer_for(language) == tokenizer
+
+
+@pytest.mark.parametrize(
+    ("text", "tokenizer"),
+    [
+        ("这个房子很大, OK。", "zh"),
+        ("この家は大きいです。", "char"),
+        ("บ้านหลังนี้ใหญ่มาก", "char"),
+        ("집이 아주 큽니다.", "13a"),
+        ("The house is called 大.", "13a"),
+        ("", "13a"),
+    ],
+)
+@pytest.mark.parametrize("language", ["tgt", "txt", "Klingon", None])
+def test_the_script_of_the_references_decides_if_no_code_does(language, text, tokenizer, log_text):
+    assert tokenizer_for(language, [text] * 3) == tokenizer
+    facts = ("data.tgt_lang", "--tgt-lang", f"tokenizer {tokenizer}", language or "unknown")
+    text = log_text()
+    assert all(fact in text for fact in facts) == (tokenizer != "13a")
+
+
+def test_a_code_decides_whatever_the_references_are():
+    assert tokenizer_for("en", ["这个房子很大。"]) == "13a"
 
 
 @pytest.mark.parametrize(("language", "module"), [("ja", tokenizer_ja_mecab), ("ko", tokenizer_ko_mecab)])

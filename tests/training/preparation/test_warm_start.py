@@ -18,7 +18,7 @@ from mtkit.errors import BundleError, ConfigError
 from mtkit.runs.train import train
 from mtkit.tokens.special_ids import BOS_ID
 from mtkit.training.preparation.prepare import check_early
-from mtkit.training.preparation.warm_start import freeze, inherit, load_start
+from mtkit.training.preparation.warm_start import freeze, inherit, load_start, warn_of_other_languages
 from mtkit.training.update.optimizer_step import Updater
 
 SENTENCES = {"green bird": "oiseau vert", "old house": "maison vieille", "big tree": "arbre grand"}
@@ -62,6 +62,21 @@ def tuning(base_run, new_text, tmp_path):
 
 def weights_of(folder):
     return load_file(folder / "model.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("languages", "tag", "warns"),
+    [(("en", "ru"), None, True), (("fr", "en"), None, True), (("en", "ru"), "<2ru>", False)]
+    + [(same, None, False) for same in (("en", "fr"), ("eng", "fr-CA"), ("src", "tgt"))],
+)
+def test_fine_tuning_on_other_languages_warns(languages, tag, warns, log_text):
+    files = {"src": "a", "tgt": "b"}
+    data = {"src_lang": languages[0], "tgt_lang": languages[1], "train": [{**files, "tag": tag}], "dev": files}
+    then = Config.model_validate({"data": {**data, "src_lang": "en", "tgt_lang": "fr"}, "train": {"max_steps": 5000}})
+    now = {"data": data, "train": {"max_steps": 5000, "init_from": "runs/base"}}
+    warn_of_other_languages(Config.model_validate(now), then)
+    text = log_text()
+    assert all(fact in text for fact in ("en-fr", "-".join(languages), "runs/base")) == warns
 
 
 def test_a_run_starts_from_the_weights_and_tokenizers_of_the_model(base_run, tuning, tmp_path, monkeypatch):
