@@ -17,6 +17,11 @@ def counted(n: int, noun: str) -> str:
     return f"{n:,} {noun if n == 1 else plural}"
 
 
+def shortened(text: str, most: int) -> str:
+    """Return a text of at most so many characters; … stands for the end of a longer one."""
+    return text if len(text) <= most else text[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
+
+
 class _AroundProgressBars(logging.Handler):
     """A log handler that writes each record as a plain line to stderr, above any progress bar."""
 

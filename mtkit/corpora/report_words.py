@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
+from mtkit.console import shortened
 from mtkit.corpora.report import CorpusReport, Finding, SideFacts
 from mtkit.corpora.streams import Share
 from mtkit.pages.charts import Bars, Series, bar_chart, line_chart
@@ -238,11 +239,7 @@ def write_report_page(path: Path, report: CorpusReport, name: str, corpus: str, 
 
 
 def _shown(example: Any) -> dict[str, str]:
-    return {key: _short(value) for key, value in asdict(example).items()}
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 1] + "\N{HORIZONTAL ELLIPSIS}"
+    return {key: shortened(value, _MOST_CHARACTERS) for key, value in asdict(example).items()}
 
 
 def _facts(report: CorpusReport) -> Iterator[tuple[str, str]]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from mtkit.config.classification import MOST_LABELS
 from mtkit.config.data import CorpusFiles, DataConfig
-from mtkit.console import log
+from mtkit.console import log, shortened
 from mtkit.data.corpus import require_files
 from mtkit.errors import DataError, did_you_mean
 from mtkit.pair_files.lines import read_lines
@@ -144,4 +144,4 @@ def listed(labels: Sequence[str]) -> str:
 
 
 def _shown(label: str) -> str:
-    return repr(label if len(label) <= 60 else label[:59] + "\N{HORIZONTAL ELLIPSIS}")
+    return repr(shortened(label, 60))

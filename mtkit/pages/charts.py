@@ -7,6 +7,8 @@ from typing import TypeGuard
 
 from markupsafe import Markup
 
+from mtkit.console import shortened
+
 _WIDTH, _HEIGHT = 760, 320  # of the whole drawing; a unit is a pixel at full size
 _LEFT, _RIGHT, _TOP, _BOTTOM = 76, 14, 14, 46  # margins around the plot
 _N_COLOURS = 8  # --c0 to --c7 of the page
@@ -204,9 +206,8 @@ def _labels(x_label: str, y_label: str) -> Markup:
 def _group_name(name: str, middle: float, room: float) -> Markup:
     """Draw the name under its group, shortened to fit; the hover text has the full name."""
     n_fit = max(3, int(room / 7.5))  # letters at 13 pixels
-    shown = name if len(name) <= n_fit else name[: n_fit - 1] + "\N{HORIZONTAL ELLIPSIS}"
     return Markup('<text x="{}" y="{}" text-anchor="middle">{}<title>{}</title></text>').format(
-        _at(middle), _HEIGHT - _BOTTOM + 19, shown, name
+        _at(middle), _HEIGHT - _BOTTOM + 19, shortened(name, n_fit), name
     )
 
 

@@ -46,6 +46,11 @@ def characters(text: str) -> Iterator[str]:
         yield text[start:]
 
 
+def tidied(text: str) -> str:
+    """Return the text with composed characters (NFC), and with single spaces between words."""
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
 def divides_character(text: str, index: int) -> bool:
     """Return whether a split before text[index] divides a character that a reader sees."""
     if belongs_to_previous(text[index]) or text[index - 1] == ZERO_WIDTH_JOINER:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from mtkit.console import log
+from mtkit.console import log, shortened
 from mtkit.files import atomic_file, parse_json
 from mtkit.training.update.divergence import Recovery
 from mtkit.training.validation.validator import Sample
@@ -72,7 +72,9 @@ class MetricsLog:
 
     def write_samples(self, step: int, samples: Sequence[Sample]) -> None:
         """Add a line of kind "samples" with the translations of a few dev sentences; shorten long texts."""
-        texts = [{name: _shortened(text) for name, text in asdict(sample).items()} for sample in samples]
+        texts = [
+            {name: shortened(text, _SAMPLE_CHARACTERS) for name, text in asdict(sample).items()} for sample in samples
+        ]
         self._file.write(_line({"kind": "samples", "step": step, "samples": texts}))
         self._file.flush()
 
@@ -138,10 +140,6 @@ def _read(line: str) -> dict[str, Any] | None:
         return None
     known = isinstance(entry, dict) and "kind" in entry and isinstance(entry.get("step"), int)
     return entry if known and line.endswith("\n") else None
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _SAMPLE_CHARACTERS else text[: _SAMPLE_CHARACTERS - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
 def _line(entry: dict[str, Any]) -> str:

@@ -1,6 +1,5 @@
 """Read a terminology file, derive constraints for each source sentence, and report the terms met."""
 
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,6 +20,7 @@ from mtkit.search.constraints import (
     chunks,
     folded,
 )
+from mtkit.text.characters import tidied
 from mtkit.tokens.special_ids import UNK_ID
 from mtkit.tokens.tokenizer import Tokenizer
 
@@ -111,7 +111,7 @@ class Terminology:
         targets = required_targets(places)
         if not forbidden and not any(targets.values()):
             return None
-        positions = _SrcPositions(_tidy(src), src_tokenizer) if src_tokenizer else None
+        positions = _SrcPositions(tidied(src), src_tokenizer) if src_tokenizer else None
         required = tuple(
             Requirement(targets[term], len(spans), positions.of(spans) if positions else ())
             for term, spans in places.items()
@@ -125,7 +125,7 @@ class Terminology:
 
     def _places(self, src: str) -> dict[Term, list[tuple[int, int]]]:
         """Return the spans of each term, in characters of the tidy sentence; (0, 0) for EVERYWHERE."""
-        words = chunks(_tidy(src))
+        words = chunks(tidied(src))
         places: dict[Term, list[tuple[int, int]]] = {}
         for term in self._everywhere if words else []:
             places[term] = [(0, 0)]
@@ -331,7 +331,7 @@ class _Reader:
         return dict(zip(columns, cells, strict=False))
 
     def _term(self, line_number: int, cells: Mapping[str, str]) -> Term:
-        source = _tidy(cells.get("source", "")) or EVERYWHERE
+        source = tidied(cells.get("source", "")) or EVERYWHERE
         target, forbidden = (
             tuple(self._phrase(line_number, name, text) for text in _alternatives(cells.get(name, "")))
             for name in ("target", "forbidden")
@@ -341,7 +341,7 @@ class _Reader:
         return Term(source, target, forbidden, line_number)
 
     def _phrase(self, line_number: int, column: str, text: str) -> Phrase:
-        written = _tidy(self._tokenizer.normalize(text))
+        written = tidied(self._tokenizer.normalize(text))
         if not written:
             raise self._error(line_number, f"{column} {text!r}: empty after the tokenizer's normalisation")
         if UNK_ID in self._tokenizer.encode(written):
@@ -373,8 +373,3 @@ class _Reader:
 
 def _alternatives(cell: str) -> Iterator[str]:
     return (text for part in f" {cell} ".split(_SEPARATOR) if (text := part.strip()))
-
-
-def _tidy(text: str) -> str:
-    """Compose characters (NFC), and put single spaces between words."""
-    return " ".join(unicodedata.normalize("NFC", text).split())

@@ -166,7 +166,8 @@ def test_documents_stay_whole_and_those_like_them_stay_out(tmp_path):
 
 def test_a_sentence_of_a_dev_document_that_test_has_too_is_left_out(tmp_path):
     shared = ("We thank you for your letter.", "Wir danken Ihnen.")
-    texts, names = [], []
+    texts: list[tuple[str, str]] = []
+    names: list[str] = []
     for n, pair in enumerate(big_corpus(300)):
         texts += [pair, *([shared] if n % 10 == 0 else [])]  # in each document
         names += [f"doc {n // 10}"] * (len(texts) - len(names))

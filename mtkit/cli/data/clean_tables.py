@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from mtkit.config import durations
-from mtkit.console import counted
+from mtkit.console import counted, shortened
 from mtkit.pair_files.pairs import place_of
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ def sample_table(result: SampleResult, cfg: CleanConfig, n_workers: int) -> Iter
         yield f"\n{rule}"
         for example in examples:
             yield f"  {place_of(example.file, example.line)}: {example.value}"
-            yield f"    {_shown(example.src)}"
-            yield f"    {_shown(example.tgt)}"
+            yield f"    {shortened(example.src, _MOST_SHOWN)}"
+            yield f"    {shortened(example.tgt, _MOST_SHOWN)}"
     yield ""
     after = [f"{name} ({'on' if getattr(cfg, name) else 'off'})" for name in ("duplicates", "near_duplicates")]
     after += [f"translations ({cfg.translations})"] + (["min_score"] if cfg.score is not None else [])
@@ -85,7 +85,3 @@ def _cell(n: int, n_pairs: int) -> str:
 
 def _share(n: int, n_pairs: int) -> str:
     return f"{n / max(1, n_pairs):.2%}"
-
-
-def _shown(text: str) -> str:
-    return text if len(text) <= _MOST_SHOWN else text[: _MOST_SHOWN - 1] + "…"

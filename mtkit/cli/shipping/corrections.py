@@ -14,6 +14,7 @@ from mtkit.cli.options import JsonOption
 from mtkit.console import counted, log
 from mtkit.errors import UsageError
 from mtkit.pair_files import compression
+from mtkit.text.characters import tidied
 
 if TYPE_CHECKING:
     from mtkit.serving.records import corrections as serving
@@ -52,9 +53,7 @@ def print_list(
 
 def _shown(text: str) -> str:
     """Return a text for one line of a terminal: control characters, which could change the display, become escapes."""
-    from mtkit.serving.records import corrections as serving
-
-    return re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found[0]):02x}", serving.key_of(text))
+    return re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found[0]):02x}", tidied(text))
 
 
 def accept(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from mtkit.config.cleaning import CleanConfig
+from mtkit.console import shortened
 from mtkit.corpora.cleaning.window import Lines, Window
 from mtkit.languages import WITHOUT_SPACES, primary_code
 from mtkit.quality.faults import find_loop, is_copy, lost_urls
@@ -40,7 +41,9 @@ def empty(window: Window, cfg: CleanConfig) -> Verdicts:
     verdicts: dict[int, str] = {}
     for side, name in _sides(window):
         blank = side.count(side.kinds & (LETTER | DIGIT) != 0) == 0
-        verdicts.update((i, f"{name}: {_short(side.texts[i])}".strip()) for i in np.flatnonzero(blank).tolist())
+        verdicts.update(
+            (i, f"{name}: {shortened(side.texts[i], _MOST_SHOWN)}".strip()) for i in np.flatnonzero(blank).tolist()
+        )
     return verdicts
 
 
@@ -65,7 +68,7 @@ def max_word_letters(window: Window, cfg: CleanConfig) -> Verdicts:
         for i in side.with_run(side.kinds & SPACE == 0, cfg.max_word_letters):
             word = max((w for w in side.texts[i].split() if not _ADDRESS_OR_PATH.search(w)), key=len, default="")
             if len(word) > cfg.max_word_letters:
-                verdicts.setdefault(i, f"{name}: {len(word)} in {_short(word)}")
+                verdicts.setdefault(i, f"{name}: {len(word)} in {shortened(word, _MOST_SHOWN)}")
     return verdicts
 
 
@@ -201,7 +204,7 @@ def repetition(window: Window, cfg: CleanConfig) -> Verdicts:
     for (side, name), other in zip(_sides(window), reversed(window.sides), strict=True):
         for i in sorted({*side.with_repeated_words(_LONGEST_PERIOD), *side.with_repeated_characters()}):
             if loops := find_loop(other.texts[i], side.texts[i]):
-                verdicts.setdefault(i, f"{name}: {_short(loops[0].detail)}")
+                verdicts.setdefault(i, f"{name}: {shortened(loops[0].detail, _MOST_SHOWN)}")
     return verdicts
 
 
@@ -263,8 +266,4 @@ def _differing(window: Window, marks: str, parts_of: Callable[[str, str], Counte
 def _only(lost: list[str], added: list[str]) -> str:
     """Return what only one side has, as text."""
     sides = (("source", lost), ("target", added))
-    return "; ".join(f"{name} only: {_short(' '.join(parts))}" for name, parts in sides if parts)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _MOST_SHOWN else text[: _MOST_SHOWN - 1] + "…"
+    return "; ".join(f"{name} only: {shortened(' '.join(parts), _MOST_SHOWN)}" for name, parts in sides if parts)

@@ -6,7 +6,6 @@ not matter: the case of letters, punctuation and spaces, the length of a line, a
 
 import itertools
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from mtkit.quality.faults import FAULT_KINDS, FaultKind, find_faults
 from mtkit.quality.negation import LANGUAGES, has_negation
 from mtkit.quality.number_words import numbers_in_words
 from mtkit.quality.numbers import lost_numbers
+from mtkit.text.characters import tidied
 from mtkit.text.words import n_letters
 
 Row = tuple[str, ...]  # an entry of a suite or a line of a file: a sentence and its further columns
@@ -316,7 +316,7 @@ class ExpectedCheck(Check):
 
     def problem(self, case: Case, texts: Sequence[str], languages: Languages) -> str:
         """Return the accepted translations if this is none of them; spaces do not count."""
-        if _plain(texts[0]) in map(_plain, case.wanted):
+        if tidied(texts[0]) in map(tidied, case.wanted):
             return ""
         return "not " + " or ".join(f"“{text}”" for text in case.wanted)
 
@@ -325,13 +325,9 @@ def _emoji_in(text: str) -> list[str]:
     return _EMOJI.findall(text.replace(_VARIATION_SELECTOR, ""))
 
 
-def _plain(text: str) -> str:
-    return unicodedata.normalize("NFC", " ".join(text.split()))
-
-
 def _contains(text: str, phrase: str) -> bool:
     """Return whether the text contains the phrase as whole words, in any case."""
-    text, phrase = _plain(text).casefold(), _plain(phrase).casefold()
+    text, phrase = tidied(text).casefold(), tidied(phrase).casefold()
     starts = r"(?<!\w)" if re.match(r"\w", phrase) else ""
     ends = r"(?!\w)" if re.search(r"\w$", phrase) else ""
     return re.search(starts + re.escape(phrase) + ends, text) is not None
@@ -339,8 +335,8 @@ def _contains(text: str, phrase: str) -> bool:
 
 def _has_name(text: str, name: str) -> bool:
     """Return whether the text has one of the name's forms, also as a genitive."""
-    forms = "|".join(re.escape(_plain(form)) for form in name.split("|"))
-    return re.search(rf"(?<!\w)(?:{forms})(?:['’]?s)?(?!\w)", _plain(text)) is not None
+    forms = "|".join(re.escape(tidied(form)) for form in name.split("|"))
+    return re.search(rf"(?<!\w)(?:{forms})(?:['’]?s)?(?!\w)", tidied(text)) is not None
 
 
 class _HarmlessCheck(SentencesCheck):

@@ -9,7 +9,6 @@ for a person, unless only users of this machine can reach the service.
 
 import asyncio
 import sqlite3
-import unicodedata
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from mtkit.serving.caller import Caller
 from mtkit.serving.records.database import Database
 from mtkit.serving.records.vetting import doubts_about
 from mtkit.serving.refusals import BadRequest, Refusal, TooLarge, TooManyRequests
+from mtkit.text.characters import tidied
 
 State = Literal["held", "vetted", "accepted", "rejected"]
 STATES: tuple[State, ...] = get_args(State)
@@ -102,7 +102,7 @@ class CorrectionFile:
         Raises TooManyRequests if too many suggestions are pending, Busy if the file cannot be written now.
         """
         state: State = "held" if doubts else "vetted"
-        key, now = key_of(source), datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        key, now = tidied(source), datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute(
@@ -193,7 +193,7 @@ class Corrections:
             raise BadRequest("half of a surrogate pair is not text")
         doubts = await asyncio.to_thread(doubts_about, source, suggestion, src, tgt)
         await self._file.add(src, tgt, source, suggestion, caller.name, translation, doubts)
-        place = src, tgt, key_of(source), caller.name
+        place = src, tgt, tidied(source), caller.name
         self._vetted.pop(place, None)
         if not doubts:
             self._vetted[place] = suggestion
@@ -207,7 +207,7 @@ class Corrections:
         self._look()
         if not (self._accepted or self._vetted):
             return None
-        place = src, tgt, key_of(text)
+        place = src, tgt, tidied(text)
         own = None
         if self._acts_at_once(caller):
             own = self._vetted.get((*place, caller.name))
@@ -251,7 +251,7 @@ class Corrections:
     def _read(self, corrections: Iterable[Correction]) -> None:
         self._accepted, self._vetted = {}, {}
         for one in corrections:
-            place = one.src, one.tgt, key_of(one.source)
+            place = one.src, one.tgt, tidied(one.source)
             if one.state == "accepted":
                 self._accepted[place] = one.suggestion
             else:
@@ -276,12 +276,7 @@ def pairs_to_train(
             f"the corrections are for several language pairs ({names}); choose one with --src-lang and --tgt-lang"
         )
     ordered = sorted(chosen, key=lambda one: (one.state == "accepted", one.id))
-    return list({key_of(one.source): (key_of(one.source), key_of(one.suggestion)) for one in ordered}.values())
-
-
-def key_of(text: str) -> str:
-    """Normalise a text for comparison: composed characters, single spaces."""
-    return " ".join(unicodedata.normalize("NFC", text).split())
+    return list({tidied(one.source): (tidied(one.source), tidied(one.suggestion)) for one in ordered}.values())
 
 
 def _is_surrogate(character: str) -> bool:

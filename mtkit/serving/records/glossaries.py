@@ -3,7 +3,6 @@
 import csv
 import re
 import sqlite3
-import unicodedata
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from mtkit.serving.caller import Caller
 from mtkit.serving.records.database import Database
 from mtkit.serving.refusals import BadRequest, NotFound, Refusal, TooLarge
 from mtkit.serving.texts import TermLine
+from mtkit.text.characters import tidied
 from mtkit.text.lines import lines_in
 
 EntriesFormat = Literal["tsv", "csv"]
@@ -230,7 +230,7 @@ def _entries_in(connection: sqlite3.Connection, id: str, pair: Pair, sentence: s
 
     From each word on, it follows the sentence as long as an entry begins in the same way.
     """
-    words = chunks(_tidy(sentence))
+    words = chunks(tidied(sentence))
     lower = list(map(folded, words))
     for start, word in enumerate(words):
         small = word[:1].lower() + word[1:]  # an entry may begin with a capital at the beginning of a sentence
@@ -274,7 +274,7 @@ def read_entries(text: str, format: EntriesFormat, pair: Pair) -> list[TermLine]
     """
     entries: dict[str, str] = {}
     for number, cells in _rows(text, format):
-        tidy = list(map(_tidy, cells))
+        tidy = list(map(tidied, cells))
         if len(tidy) == 4 and format == "csv" and (primary_code(tidy[2]), primary_code(tidy[3])) == pair:
             tidy = tidy[:2]
         source, target = _checked(number, cells, tidy)
@@ -283,10 +283,6 @@ def read_entries(text: str, format: EntriesFormat, pair: Pair) -> list[TermLine]
     if not entries:
         raise BadRequest("a dictionary needs at least one entry")
     return list(entries.items())
-
-
-def _tidy(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFC", text).split())
 
 
 def _rows(text: str, format: EntriesFormat) -> Iterator[tuple[int, list[str]]]:
