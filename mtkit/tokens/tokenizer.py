@@ -17,6 +17,7 @@ from mtkit.console import log
 from mtkit.errors import ConfigError, DataError
 from mtkit.files import write_bytes
 from mtkit.languages import SIDES
+from mtkit.text.characters import INVISIBLE
 from mtkit.tokens.normalization import trainer_options
 from mtkit.tokens.placeholders import Placeholders, Replaced
 from mtkit.tokens.sentencepiece_file import PieceType, parse, with_rule_name
@@ -57,6 +58,7 @@ class Tokenizer:
         if special_ids != (PAD_ID, UNK_ID, BOS_ID, EOS_ID):
             raise DataError(f"{path}: its pad, unk, bos and eos ids are {special_ids}; they must be 0, 1, 2, 3")
         self._adds_prefix = self._processor.normalize("a").startswith(SPACE)
+        self._unknowable = self._find_unknowable()
         self.tag: str | None = None
         self._tag_ids: list[int] = []
         self.placeholders: Placeholders | None = None
@@ -121,7 +123,7 @@ class Tokenizer:
 
     def encode_replaced(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of texts whose placeholders have been replaced already."""
-        spaced = [_spaced(text) for text in texts]
+        spaced = [self._spaced(text) for text in texts]
         encoded: list[list[int]]
         if len(spaced) < _WORTH_THREADS:
             encoded = [self._processor.encode(text) for text in spaced]
@@ -141,9 +143,12 @@ class Tokenizer:
             if src is not None:
                 read = Replaced(self.placeholders.replace_translation(text, read), read.values)
         offsets: list[tuple[int, int]] = self._processor.encode(
-            _spaced(read.text).decode(), return_type="offset_mapping"
+            self._spaced(read.text).decode(), return_type="offset_mapping"
         )["offsets"]
         places = read.places()
+        if self._unknowable is not None and self._unknowable.search(read.text):
+            kept = [i for i, character in enumerate(read.text) if not self._unknowable.match(character)]
+            places = [places[i] for i in (*kept, len(read.text))]
         return [(places[start], places[end]) for start, end in offsets]
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -156,7 +161,7 @@ class Tokenizer:
 
     def normalize(self, text: str) -> str:
         """Return the text as the model sees it: decode(encode(text))."""
-        normalized: str = self._processor.normalize(_spaced(text)).decode("utf-8")
+        normalized: str = self._processor.normalize(self._spaced(text)).decode("utf-8")
         if self._adds_prefix:
             normalized = normalized.removeprefix(SPACE)
         return normalized.replace(SPACE, " ")
@@ -181,6 +186,28 @@ class Tokenizer:
         scores[scores == 0] = scores.min() - _BYTE_PENALTY  # special ids, tags and bytes have no probability
         return scores
 
+    def _spaced(self, text: str) -> bytes:
+        """Return the text as input of the model; raises UnicodeEncodeError if it contains half a surrogate pair."""
+        if self._unknowable is not None:
+            text = self._unknowable.sub("", text)
+        return text.replace(SPACE, " ").encode("utf-8")
+
+    def _find_unknowable(self) -> re.Pattern[str] | None:
+        """Find the invisible characters that the rule of an older or imported model keeps, but that have no piece.
+
+        Newer models drop them by their rule. A rule that keeps repeated spaces, identity, keeps everything.
+        """
+        if "  " in self._processor.normalize("a  a").replace(SPACE, " "):
+            return None
+        unknowable = [
+            character
+            for character in INVISIBLE
+            if character != "\0"
+            and self._processor.piece_to_id(character) == UNK_ID
+            and character in self._processor.normalize(f"a{character}a")
+        ]
+        return re.compile(f"[{re.escape(''.join(unknowable))}]") if unknowable else None
+
     def serialized(self) -> bytes:
         """Return the bytes of the model's file."""
         model: bytes = self._processor.serialized_model_proto()
@@ -189,11 +216,6 @@ class Tokenizer:
     def byte_ids(self) -> list[int]:
         """Return the ids of the single bytes; [] without byte fallback."""
         return [token_id for token_id in range(self.vocab_size) if self._processor.is_byte(token_id)]
-
-
-def _spaced(text: str) -> bytes:
-    """Return the text as input of the model; raises UnicodeEncodeError if it contains half a surrogate pair."""
-    return text.replace(SPACE, " ").encode("utf-8")
 
 
 def _known_tags(model: bytes) -> str:

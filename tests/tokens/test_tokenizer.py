@@ -97,6 +97,22 @@ def test_the_default_keeps_every_character_that_shows_something(any_tokenizer, k
     assert unicodedata.normalize("NFC", decoded) == unicodedata.normalize("NFC", visible)
 
 
+def test_an_older_rule_drops_the_invisible_characters_that_its_model_cannot_know(any_tokenizer, make_lines, tmp_path):
+    tokenizer = any_tokenizer("bpe", "nmt_nfkc")
+    assert (
+        tokenizer.encode("the\ufeff c\xada\u2060t")
+        == tokenizer.encode("the c\u2060at\xad")
+        == tokenizer.encode("the cat")
+    )
+    assert tokenizer.spans("th\xade \u2060cat")[-1][1] == len("th\xade \u2060cat")
+    text = "the c\xadat sleeps"
+    words = "".join(text[start:end] for start, end in tokenizer.spans(text))
+    assert words.replace("\xad", "") == "the cat sleeps"
+    lines = [line.replace("a", "\xada") for line in make_lines("tgt", 200)]
+    knowing = train_tokenizer(lines, TokenizerConfig(type="char", normalization="nmt_nfkc"), tmp_path / "x.spm")
+    assert knowing.normalize("c\xadat") == "c\xadat"
+
+
 @pytest.mark.parametrize("n_lines", [50, 200])  # without and with SentencePiece's threads
 def test_a_batch_is_encoded_like_its_lines(tokenizers, make_lines, n_lines):
     lines = [*make_lines("src", n_lines, seed=1), "", "  ", "▁", "unseen ☃"]
