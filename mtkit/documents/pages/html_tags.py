@@ -15,7 +15,7 @@ from mtkit.text.templates import TEMPLATE, is_opaque
 
 _HIDING = re.compile(  # what hides tags from HTML
     rf"(?P<template>{TEMPLATE.pattern})|<!--|(?P<doctype><!DOCTYPE[^<>\[]{{0,1000}}\[)"
-    rf"|<(?P<raw>(?i:{'|'.join(sorted(html_text.RAW))}))(?=[\s/>])(?:\"[^\"]*+\"|'[^']*+'|[^'\">])*+>",
+    rf"|<(?P<raw>(?i:{'|'.join(sorted(html_text.RAW))}))(?=[\s/>])(?:\"[^\"]*+\"|'[^']*+'|[^'\"<>]++){{0,200}}+>",
     re.IGNORECASE,
 )
 _RAW_ENDS = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in html_text.RAW}
