@@ -1,16 +1,17 @@
 """Check translations for faults before returning them, and handle faults as `decode.on_suspect` requires.
 
-"retry" searches a faulty line again. If it has several sentences, mtkit searches them one by one; then with a wider
-beam, from which it takes the best candidate with fewer faults; then, if the translation is empty, loops or has an
-unlikely length, with rules against that, and in shorter segments. A new translation replaces the old one only if the
-same checks find less wrong with it. All of this depends on the line alone, never on its batch or on n_best.
+"retry" searches a faulty line again. If it has several sentences, mtkit searches them one by one. If the translation is
+empty, loops or has an unlikely length, mtkit searches with rules against that, and in shorter segments; else it takes
+the best candidate of the beam with fewer faults. All these searches together cost at most about as much as the first
+one. A new translation replaces the old one only if the same checks find less wrong with it. All of this depends on the
+line alone, never on its batch or on n_best.
 
 The segments of a long line are checked and searched again one by one. Then the joined line is checked for its length:
 each segment may lose too little to be noticed.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise, starmap
 from typing import Any, Protocol
@@ -32,7 +33,6 @@ from mtkit.translation.candidates import Candidate, Translation, join_candidates
 from mtkit.translation.pieces import Piece
 from mtkit.translation.segments import join_segments
 
-_MIN_RETRY_BEAM = 8  # candidates that a second search considers, at least
 _NO_REPEAT_NGRAM = 3
 _OF_SEVERAL: frozenset[FaultKind] = frozenset({"empty", "loop", "length", "omission"})  # of a model of single sentences
 _MIN_LEN_FACTOR = 0.6  # target tokens a source token, for a translation that was too short
@@ -176,27 +176,27 @@ class Review:
             for piece, n_best in zip(pieces, candidates, strict=True)
         ]
         was_faulty = [bool(translation.faults) for translation in translations]
-        if self.decode.on_suspect == "retry":
-            self._retry(pieces, translations)
+        searched = self._retry(pieces, translations) if self.decode.on_suspect == "retry" else set()
         reviewed = []
         for indices in by_line:
             line = _join(pieces, translations, indices)
-            searched = any(was_faulty[index] for index in indices)
+            may_change = any(was_faulty[index] for index in indices)
             if self.decode.on_suspect == "retry" and len(indices) > 1 and _joined_length(line):
-                searched = True
-                self._shorten(pieces, translations, indices)
+                may_change = True
+                self._shorten(pieces, translations, [index for index in indices if index not in searched])
                 line = _join(pieces, translations, indices)
             if len(indices) > 1 and not any(fault.kind == "length" for fault in line.faults):
                 line = replace(line, faults=(*line.faults, *_joined_length(line)))
-            self.tally.add(line.faults, changed=searched and not line.faults, n_segments=len(indices))
+            self.tally.add(line.faults, changed=may_change and not line.faults, n_segments=len(indices))
             reviewed.append(line)
         return reviewed
 
     def _shorten(self, pieces: Sequence[Piece], translations: list[Translation], indices: Sequence[int]) -> None:
         """Search one line's segments again in shorter parts; replace, in place, those whose length becomes likelier."""
-        for limit in _SHORT_SEGMENTS:
+        for limit in _SHORT_SEGMENTS[: self.decode.beam_size]:
             long = [index for index in indices if n_letters(translations[index].src) > _LETTERS_A_TOKEN * limit]
-            settings = self.decode.model_copy(update={"max_src_tokens": limit, "mbr_samples": 0})
+            beam_size = max(1, self.decode.beam_size // len(_SHORT_SEGMENTS))
+            settings = _narrower(self.decode, beam_size).model_copy(update={"max_src_tokens": limit})
             found = self._search([pieces[index] for index in long], settings)
             for index, new in zip(long, found, strict=True):
                 old, faults = translations[index], self._faults(pieces[index], new[0])
@@ -217,10 +217,16 @@ class Review:
         left_out = self._left_out(piece, candidate, next((f.detail for f in before if f.kind == "omission"), ""))
         return (Fault("omission", left_out), *faults) if left_out else faults
 
-    def _retry(self, pieces: Sequence[Piece], translations: list[Translation]) -> None:
-        """Search faulty lines again, and replace in place those that improve."""
-        self._search_by_sentence(pieces, translations)
-        plans = [retry_settings(self.decode, line.src, line.faults, self._rules_in_beam) for line in translations]
+    def _retry(self, pieces: Sequence[Piece], translations: list[Translation]) -> set[int]:
+        """Search faulty pieces again, and replace in place those that improve; return the indices of those searched."""
+        left = [self.decode.beam_size] * len(pieces)  # hypotheses that the searches for a piece may still take
+        for index in self._search_by_sentence(pieces, translations):
+            left[index] //= 2
+        plans = [
+            retry_settings(_narrower(self.decode, n), line.src, line.faults, self._rules_in_beam) if n else []
+            for n, line in zip(left, translations, strict=True)
+        ]
+        searched = {index for index, plan in enumerate(plans) if plan or left[index] < self.decode.beam_size}
         while any(plans):
             groups: dict[DecodeConfig, list[int]] = {}
             for index, plan in enumerate(plans):
@@ -231,25 +237,31 @@ class Review:
                 candidates = self._search([pieces[index] for index in indices], settings)
                 for index, new in zip(indices, candidates, strict=True):
                     translations[index] = self._better(pieces[index], translations[index], new)
+        return searched
 
-    def _search_by_sentence(self, pieces: Sequence[Piece], translations: list[Translation]) -> None:
-        """Search the sentences of faulty pieces one by one; replace in place the pieces that improve."""
+    def _search_by_sentence(self, pieces: Sequence[Piece], translations: list[Translation]) -> Collection[int]:
+        """Search the sentences of faulty pieces one by one, with half of the beam; replace in place those that improve.
+
+        Returns the indices of the pieces that were searched.
+        """
         faulty = [i for i, t in enumerate(translations) if any(fault.kind in _OF_SEVERAL for fault in t.faults)]
         by_line = {index: self._searcher.sentences(pieces[index]) for index in faulty}
         cut = {index: sentences for index, sentences in by_line.items() if len(sentences) > 1}
         if not cut:
-            return
-        settings = self.decode.model_copy(update={"mbr_samples": 0})
+            return ()
+        settings = _narrower(self.decode, -(-self.decode.beam_size // 2))
         found = iter(self._search([sentence for sentences in cut.values() for sentence in sentences], settings))
         for index, sentences in cut.items():
             joined = join_candidates([next(found) for _ in sentences], [sentence.gap for sentence in sentences])
             new = self._better(pieces[index], translations[index], joined)
             if new is not translations[index]:
                 translations[index] = replace(new, n_segments=len(sentences))
+        return cut
 
     def _search(self, pieces: Sequence[Piece], settings: DecodeConfig) -> list[list[Candidate]]:
-        n_best = _MIN_RETRY_BEAM if settings.sampling else settings.beam_size
-        return self._searcher.search_pieces(pieces, decode=settings, n_best=n_best)
+        return self._searcher.search_pieces(
+            pieces, decode=settings, n_best=1 if settings.sampling else settings.beam_size
+        )
 
     def _better(self, piece: Piece, translation: Translation, new: list[Candidate]) -> Translation:
         """Put the least faulty of the new candidates first, if it is less faulty than the best so far."""
@@ -269,25 +281,31 @@ def retry_settings(
 ) -> list[DecodeConfig]:
     """Return the settings for further searches of such a line, to be tried in order while faults remain.
 
-    The first considers more candidates; the second, where there is one, has rules against these faults; the others
-    split the text into shorter segments.
+    Against a fault that a rule prevents, the first search has the rule, and the others split the text into shorter
+    segments. Against others, one search considers all hypotheses of its beam. The searches share the beam of the first
+    pass, so that text which the model does not know takes about twice as long as other text, and not many times.
     """
     if not faults:
         return []
-    rules = _rules_against(faults, decode)
-    if rules and not rules_in_beam and not decode.sampling:
-        rules |= {"beam_size": 1, "beam_groups": 1}
-    later = [decode.model_copy(update={**rules, "mbr_samples": 0})] if rules else []
-    if rules:
-        later += [
-            decode.model_copy(update={"max_src_tokens": limit, "mbr_samples": 0})
-            for limit in _SHORT_SEGMENTS
-            if n_letters(src) > _LETTERS_A_TOKEN * limit
-        ]
     if decode.sampling:
-        return [decode.model_copy(update={"seed": (decode.seed + 1) % 2**32}), *later]
-    beams_a_group = -(-max(2 * decode.beam_size, _MIN_RETRY_BEAM) // decode.beam_groups)
-    return [decode.model_copy(update={"beam_size": beams_a_group * decode.beam_groups, "mbr_samples": 0}), *later]
+        return [decode.model_copy(update={"seed": (decode.seed + 1) % 2**32})]
+    rules = _rules_against(faults, decode)
+    if not rules:
+        is_first = decode.beam_size == 1 and not decode.mbr_samples
+        return [] if is_first else [decode.model_copy(update={"mbr_samples": 0})]
+    limits = [limit for limit in _SHORT_SEGMENTS if n_letters(src) > _LETTERS_A_TOKEN * limit][: decode.beam_size - 1]
+    beam_size = decode.beam_size // (1 + len(limits))
+    return [
+        _narrower(decode, beam_size if rules_in_beam else 1).model_copy(update=rules),
+        *(_narrower(decode, beam_size).model_copy(update={"max_src_tokens": limit}) for limit in limits),
+    ]
+
+
+def _narrower(decode: DecodeConfig, beam_size: int) -> DecodeConfig:
+    """Return the settings of a search, not of draws to choose from, with another beam size."""
+    if beam_size == decode.beam_size:
+        return decode.model_copy(update={"mbr_samples": 0})
+    return decode.model_copy(update={"beam_size": beam_size, "beam_groups": 1, "mbr_samples": 0})
 
 
 def _join(pieces: Sequence[Piece], translations: Sequence[Translation], indices: Sequence[int]) -> Translation:

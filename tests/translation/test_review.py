@@ -1,6 +1,7 @@
 """Retries of faulty translations; a table of answers replaces the model, so that every search can be counted."""
 
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -75,13 +76,13 @@ def test_a_sound_translation_is_not_searched_again():
     assert (texts(line.n_best), line.faults, answers.asked) == ([GOOD], (), [])
 
 
-def test_the_first_faultless_candidate_of_a_wider_beam_replaces_a_faulty_translation():
+def test_the_first_faultless_candidate_of_the_beam_replaces_a_faulty_translation():
     answers = Answers({SRC: [NO_NUMBER, GOOD, "Le vieux marche lentement le long de la rivière avec 25 chiens."]})
     checked = review(answers, beam_size=6, beam_groups=3, mbr_samples=0)
     [line] = checked.window([line_of(SRC)], [[candidate(NO_NUMBER)]])
     assert (texts(line.n_best), line.faults) == ([GOOD], ())
     [(asked, decode, n_best)] = answers.asked
-    assert (asked, decode.beam_size, decode.beam_groups, n_best) == ([SRC], 12, 3, 12)
+    assert (asked, decode.beam_size, decode.beam_groups, n_best) == ([SRC], 6, 3, 6)
     assert (checked.tally.n_lines, checked.tally.n_faulty, checked.tally.n_changed) == (1, 0, 1)
     assert "1 of 1 " in checked.tally.message()
 
@@ -98,13 +99,13 @@ def test_a_second_search_that_is_not_better_changes_only_the_warning():
 
 @pytest.mark.parametrize(("broken", "rule"), [(LOOP, "no_repeat_ngram"), (SHORT, "min_len_factor"), ("", "min_len")])
 @pytest.mark.parametrize("rules_in_beam", [True, False])
-def test_a_fault_that_a_wider_beam_does_not_repair_is_searched_with_a_rule_against_it(broken, rule, rules_in_beam):
+def test_a_fault_is_searched_with_a_rule_against_it(broken, rule, rules_in_beam):
     answers = Answers({SRC: [broken]}, with_rules=GOOD)
     [line] = review(answers, rules_in_beam=rules_in_beam).window([line_of(SRC)], [[candidate(broken)]])
     assert (texts(line.n_best), line.faults) == ([GOOD], ())
-    _, (_, decode, n_best) = answers.asked
+    [(_, decode, n_best)] = answers.asked
     assert getattr(decode, rule) > 0
-    assert (decode.beam_size, n_best) == ((4, 4) if rules_in_beam else (1, 1))
+    assert (decode.beam_size, n_best) == ((2, 2) if rules_in_beam else (1, 1))
 
 
 def test_a_translation_that_hit_its_length_limit_is_searched_for_again():
@@ -117,7 +118,7 @@ def test_a_retry_of_sampling_draws_from_another_seed():
     answers = Answers({SRC: [GOOD]})
     review(answers, sampling=True, seed=2**32 - 1).window([line_of(SRC)], [[candidate(NO_NUMBER)]])
     [(_, decode, n_best)] = answers.asked
-    assert (decode.sampling, decode.seed, n_best) == (True, 0, 8)
+    assert (decode.sampling, decode.seed, n_best) == (True, 0, 1)
 
 
 def test_a_forced_beginning_stays_forced():
@@ -293,6 +294,29 @@ def test_a_long_line_that_loses_a_little_in_each_segment_is_noticed(repaired):
     assert (checked.tally.n_faulty, checked.tally.n_changed) == (1 - repaired, repaired)
     [line] = review(Halves({})).window([line_of(LONG)], [[candidate(half)]])
     assert line.faults == ()
+
+
+@pytest.mark.parametrize("beam_size", [1, 2, 3, 4, 5, 8])
+@pytest.mark.parametrize("rules_in_beam", [True, False])
+@pytest.mark.parametrize("broken", ["", "un deux", LOOP, "Un mot. " * 60])
+def test_all_searches_of_a_line_together_have_at_most_the_beam_of_the_first_pass(beam_size, rules_in_beam, broken):
+    """Each lasts at most as long as the first pass may: so text that the model does not know takes twice as long."""
+
+    class Sentences(Answers):
+        def sentences(self, piece):
+            return line_of(*[SRC] * 17)
+
+    sources = [SRC, LONG, LONG * 3]
+    answers = Sentences({source: [broken] * 8 for source in sources})
+    pieces = [*map(line_of, sources), line_of(LONG, LONG * 3, LONG)]
+    candidates = [[candidate(broken)] for line in pieces for _ in line]
+    review(answers, rules_in_beam=rules_in_beam, beam_size=beam_size).window(pieces, candidates)
+    n_hypotheses: Counter[str] = Counter()
+    for asked, decode, n_best in answers.asked:
+        assert n_best <= decode.beam_size
+        for source in set(asked):
+            n_hypotheses[source] += decode.beam_size
+    assert max(n_hypotheses.values(), default=0) <= beam_size
 
 
 def test_with_a_model_other_lines_do_not_change_the_review_of_a_line(shared_bundle):
