@@ -156,6 +156,7 @@ def assemble(inline: Inline, results: Mapping[str, Translated], write: Callable[
     for (row, _), (column, _), alignment in zip(in_tgt, in_src, alignments, strict=True):
         if alignment.tgt and alignment.src:
             weights[row : row + len(alignment.tgt), column : column + len(alignment.src)] = alignment.weights
+    weights[_others(tgt_words, in_tgt), _others(src_words, in_src)] = 1  # what stands between sentences is the same
     moved = transfer(inline, plain, weights, write, (src_words, tgt_words), list(zip(in_src, in_tgt, strict=True)))
     return Paragraph(moved.text, plain, faults, n_placed, moved.n_guessed)
 
@@ -179,6 +180,12 @@ def _words(
         found.append((first, len(words)))
         at = end
     return [*words, *_shifted(word_spans(text[at:]), at)], found
+
+
+def _others(words: Sequence[Interval], of_sentences: Sequence[Interval]) -> list[int]:
+    """Return the indices of the words that belong to no sentence."""
+    inside = {index for start, end in of_sentences for index in range(start, end)}
+    return [index for index in range(len(words)) if index not in inside]
 
 
 def _shifted(words: Sequence[Interval], by: int) -> list[Interval]:

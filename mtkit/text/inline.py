@@ -1,6 +1,5 @@
 """Text with inline codes: markup that stays as it is while the text around it is translated."""
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -8,10 +7,10 @@ from typing import Literal
 
 from mtkit.text.brackets import nested_ends_of
 from mtkit.text.identifiers import is_identifier
+from mtkit.text.lines import text_spans
 from mtkit.text.sentences import part_spans, sentence_spans
 from mtkit.text.words import has_letters
 
-_LINE = re.compile(r"[^\n]+")
 _LONGEST_SENTENCE = 1_000  # characters: more is a list or a page, and would keep one worker of a service busy for long
 _MOST_LEVELS = 100  # of nested codes; deeper ones count as codes without a partner
 Interval = tuple[int, int]  # from, up to
@@ -116,9 +115,10 @@ def inline_of(parts: Iterable[Part], source: str | None = None) -> Inline:
 def cut(text: str) -> list[Interval]:
     """Return where the sentences of a text stand; none divides a line or has white space at its ends.
 
-    What has no letters, and an identifier such as A-12, is not a sentence. A very long sentence is cut into parts.
+    What has no letters, and an identifier such as A-12, is not a sentence, and the marks of a list belong to none. A
+    very long sentence is cut into parts.
     """
-    found = (sentence for line in _LINE.finditer(text) for sentence in _sentences_of(line[0], line.start()))
+    found = (sentence for start, end in text_spans(text) for sentence in _sentences_of(text[start:end], start))
     return [(start, end) for start, end in found if has_letters(text[start:end]) and not is_identifier(text[start:end])]
 
 

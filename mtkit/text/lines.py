@@ -3,6 +3,16 @@
 import re
 from collections.abc import Iterator
 
+from mtkit.text.words import has_letters
+
+_LIST_MARK = re.compile(
+    r"[^\S\r\n]*+(?:(?:[-*•–+]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})[.)]|#{1,6}|>{1,9}|\[[ xX]\])[^\S\r\n]++)*"
+)
+# Breaks of lines, also those that programs write as \n. A path such as C:\new has none.
+_BREAK = re.compile(r"(?:\b[a-zA-Z]:\\|\\\\)\S*|(?P<break>\n|(?:\\[nrt])+)")
+_SAME = ("…", "...", ".. .", "……"), (":", "："), (";", "；"), (",", "，", "、"), ("-", "–", "—", "―")
+_LAST = re.compile(r"\s?(?:…|\.{3}|[:;,]|(?<=\s)[-–—]|[–—])\s*\Z")
+_FIRST = re.compile(r"\s*(?:…|\.{3}|[–—-](?=\s)|[–—])\s*")
 NEWLINE = re.compile(r"\r\n?|\n")
 
 
@@ -18,3 +28,43 @@ def line_spans(text: str) -> Iterator[tuple[int, int]]:
         yield at, newline.start()
         at = newline.end()
     yield at, len(text)
+
+
+def list_mark(line: str) -> str:
+    """Return the indentation of a line, with the marks of a list, a heading or a quotation; "" if no letters follow."""
+    found = _LIST_MARK.match(line)
+    assert found is not None
+    return found[0] if has_letters(line[found.end() :]) else ""
+
+
+def text_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the span of each line that is not empty, without the marks of a list before it."""
+    at = 0
+    for found in [*_BREAK.finditer(text), None]:
+        if found is not None and not found["break"]:
+            continue
+        start, end = at, len(text) if found is None else found.start()
+        start += len(list_mark(text[start:end]))
+        if start < end:
+            yield start, end
+        at = end if found is None else found.end()
+
+
+def keep_edges(src: str, translation: str) -> str:
+    """Return the translation with the ellipsis, colon, semicolon, comma or dash that its source begins or ends with.
+
+    A translation that has such a mark there keeps its own.
+    """
+    if not translation:
+        return translation
+    if (last := _LAST.search(src)) and not _has_same(translation[-4:], last[0].strip()):
+        rest = translation.rstrip(".")
+        translation = rest + src[last.start() :].rstrip() if rest else translation
+    if (first := _FIRST.match(src)) and not _has_same(translation[:4], first[0].strip()):
+        translation = first[0].lstrip() + translation
+    return translation
+
+
+def _has_same(edge: str, mark: str) -> bool:
+    """Return whether the edge of a translation has the mark, or what stands for it in other scripts."""
+    return any(other in edge for same in _SAME if mark in same for other in same)

@@ -17,6 +17,7 @@ from mtkit.tokens.placeholders import Placeholders
 from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.tokens.unseen_characters import UnknownCharacters
 
+_LABEL = re.compile(r"\W*((?:[^\W\d_a-z][\w.'’-]{0,20}\s){0,2}[^\W\d_a-z][\w.'’-]{0,20})\s?(:)(?=\s)")  # of a speaker
 _NUMBER = re.compile(r"\d+(?:[.,:/]\d+)*")
 
 
@@ -36,6 +37,7 @@ class Protector:
         self._placeholders = Placeholders(patterns)
         self._own = tokenizer.placeholders
         self._scripts = scripts_of(src_lang)
+        self._tokenizer = tokenizer
         self._characters = UnknownCharacters(tokenizer)
 
     def with_patterns(self, patterns: Sequence[str]) -> "Protector":
@@ -72,8 +74,16 @@ class Protector:
             is_inside_word = text[start - 1 : start].isalpha() and text[end : end + 1].isalpha()  # a hyphen
             if self._is_foreign(character) if character[0].isalpha() else not is_inside_word:
                 found.append((start, end))
+        label = _LABEL.match(text)
+        if label and (label.start(2), label.end(2)) in found and not self._has_word(label[1].lower()):
+            found.append((label.start(1), label.end(2)))
         numbers = [match.span() for match in _NUMBER.finditer(text) if meets(found, match.span())]
         return sorted([*found, *numbers])
+
+    def _has_word(self, words: str) -> bool:
+        """Return whether the tokenizer has a piece for one of these words, so that they are not only a name."""
+        ids = [self._tokenizer.untagged(self._tokenizer.encode(word)) for word in words.split()]
+        return any(len(of_word) == 1 and len(word) > 1 for of_word, word in zip(ids, words.split(), strict=True))
 
     def _is_unknown(self, character: str) -> bool:
         treated = self._characters.treatment_of(character)

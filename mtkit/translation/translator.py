@@ -22,6 +22,7 @@ from mtkit.errors import BundleError
 from mtkit.pair_files.lines import as_one_line, check_text, windows
 from mtkit.search.hypothesis import Engine, Hypothesis, Segment
 from mtkit.text.capitals import Capitals, is_in_capitals
+from mtkit.text.lines import keep_edges
 from mtkit.tokens.placeholders import Replaced, restore
 from mtkit.tokens.protected import Protector
 from mtkit.tokens.tokenizer import Tokenizer
@@ -319,6 +320,8 @@ class Translator:
             else:
                 segment, of_segment = next(hypotheses)
                 rows.append([self._candidate(hypothesis, segment) for hypothesis in of_segment])
+        for i, part in enumerate(parts):
+            rows[i] = [replace(one, text=keep_edges(part.replaced.text, one.text)) for one in rows[i]]
         places = [(i, k, part.inline) for i, part in enumerate(parts) if part.inline for k in range(len(rows[i]))]
         texts = [rows[i][k].text for i, k, _ in places]
         placed = self.aligner.put_back([inline for *_, inline in places], texts)

@@ -25,7 +25,26 @@ def test_sentences_stand_where_they_are_found():
     assert [text[start:end] for start, end in cut(text)] == ["One cat.", "Two dogs!", "Mr. Smith sleeps"]
 
 
-@given(st.text(alphabet="aB .!?\n\t\xa0l'。", max_size=60))
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("1. A cat\n- a dog\n  * a bird", ["A cat", "a dog", "a bird"]),
+        ("a) A cat. A dog.", ["A cat.", "A dog."]),
+        ("> ## 2) A cat", ["A cat"]),
+        (r"A cat.\nA dog.\r\n\tA bird", ["A cat.", "A dog.", "A bird"]),
+        (r"Open C:\new\test or \\server\new now", [r"Open C:\new\test or \\server\new now"]),
+        ("- 5 %", []),
+        ("Well-known - a dog", ["Well-known - a dog"]),
+    ],
+)
+def test_marks_of_lists_and_written_line_breaks_belong_to_no_sentence(text, sentences):
+    assert [text[start:end] for start, end in cut(text)] == sentences
+
+
+_PARTS = ["aa", "Ba", "l'", *" .!?\n\t\xa0。"]  # no letter alone, which could number an item of a list
+
+
+@given(st.lists(st.sampled_from(_PARTS), max_size=60).map("".join))
 def test_sentences_hold_all_letters_in_order_and_no_white_space_at_their_ends(text):
     found = cut(text)
     assert "".join(filter(str.isalpha, "".join(text[a:b] for a, b in found))) == "".join(filter(str.isalpha, text))
@@ -97,6 +116,12 @@ def test_codes_of_a_paragraph_go_to_the_right_sentence():
     found = assemble(inline, _results(inline, ["Un chat.", "Deux chiens.", "Pas oiseau."]), html_text.write)
     assert found.text == "Un <b>chat</b>. <i>Deux chiens. Pas</i> oiseau."
     assert found.plain == "Un chat. Deux chiens. Pas oiseau."
+
+
+def test_codes_around_the_mark_of_a_list_stay_there():
+    inline = html_text.parse("<b>1.</b> One <i>cat</i>.")
+    found = assemble(inline, _results(inline, ["Un chat."]), html_text.write)
+    assert (found.text, found.n_guessed) == ("<b>1.</b> Un <i>chat</i>.", 0)
 
 
 def test_a_code_between_sentences_keeps_its_spaces():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mtkit.text.lines import line_spans, lines_in
+from mtkit.text.lines import keep_edges, line_spans, lines_in
 
 
 @pytest.mark.parametrize(
@@ -17,3 +17,25 @@ from mtkit.text.lines import line_spans, lines_in
 def test_a_line_ends_with_lf_crlf_or_cr_alone(text, lines):
     assert lines_in(text) == lines
     assert [text[start:end] for start, end in line_spans(text)] == lines
+
+
+@pytest.mark.parametrize(
+    ("src", "translation", "expected"),
+    [
+        ("The cat sleeps…", "Le chat dort.", "Le chat dort…"),
+        ("The cat sleeps...", "Le chat dort", "Le chat dort..."),
+        ("The dog runs:", "Le chien court.", "Le chien court:"),
+        ("The dog runs:", "Le chien court :", "Le chien court :"),
+        ("The dog runs:", "狗跑：", "狗跑："),
+        ("The dog runs…", "Le chien court...", "Le chien court..."),
+        ("— I love it", "Je l'aime", "— Je l'aime"),
+        ("- I love it", "– Je l'aime", "– Je l'aime"),
+        ("…and he runs", "et il court", "…et il court"),
+        ("The dog –", "Le chien", "Le chien –"),
+        ("well-", "bien", "bien"),
+        ("The dog runs.", "Le chien court", "Le chien court"),
+        ("The dog runs:", "", ""),
+    ],
+)
+def test_a_translation_keeps_the_marks_at_its_edges(src, translation, expected):
+    assert keep_edges(src, translation) == expected

@@ -39,6 +39,15 @@ def test_what_the_model_cannot_know_is_protected(tokenizer, text, values, has_un
     assert protector.find(text).has_unknown == has_unknown
 
 
+def test_a_speaker_is_protected_with_an_unknown_colon_but_a_word_is_not(tokenizer, tmp_path):
+    assert Protector(tokenizer, src_lang="en").values("Marie: the cat") == ["Marie:"]
+    assert Protector(tokenizer, src_lang="en").values("- OLD MAN: the cat") == ["-", "OLD MAN:"]
+    assert Protector(tokenizer, src_lang="en").values("The cat: it sleeps") == [":"]
+    cfg = TokenizerConfig.model_validate({"type": "bpe", "vocab_size": 300})
+    words = train_tokenizer(["the note is old", "the cat"] * 9, cfg, tmp_path / "words.spm")
+    assert "Note:" not in Protector(words, src_lang="en").values("Note: the cat")
+
+
 def test_a_character_that_the_tokenizer_knows_is_for_the_model(tmp_path):
     cfg = TokenizerConfig.model_validate({"type": "char", "vocab_size": 400})
     knows = train_tokenizer([" ".join(KNOWN + "✅→12"), KNOWN], cfg, tmp_path / "knows.spm")

@@ -12,15 +12,12 @@ from mtkit.documents.places import line_of
 from mtkit.documents.reading import Options, text_part
 from mtkit.documents.skeleton import Edit, Filled, Put, Reading, Segment
 from mtkit.text.inline import Inline
-from mtkit.text.lines import NEWLINE
+from mtkit.text.lines import NEWLINE, list_mark
 from mtkit.text.placeholders import PROSE
 from mtkit.text.sentences import FINAL, without_closing
 
 _LINE = re.compile(r"(?:(?<=[\r\n\f])|\A)[^\S\r\n\f]*+[^\s][^\r\n\f]*+")
 _BREAK = re.compile(rf"{NEWLINE.pattern}|\f")
-_PREFIX = re.compile(
-    r"[^\S\r\n]*+(?:(?:[-*•–+]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})[.)]|#{1,6}|>{1,9}|\[[ xX]\])[^\S\r\n]++)*"
-)
 _ENDS_LINE = FINAL + ":;："
 _WRAPPED = 40  # characters: the lines of a wrapped paragraph are longer, but for the last
 _EVEN = 0.6  # and at least so long, relative to the longest
@@ -41,9 +38,9 @@ def _read(text: str) -> Reading:
 
 def _segments(text: str, lines: Sequence[Line], place: Callable[[int], str]) -> Iterator[Segment]:
     """Yield the segments of lines that are one text; of a single line with tabs, what stands between them."""
-    start, end = lines[0].start() + len(_prefix(lines[0])), lines[-1].start() + len(lines[-1][0].rstrip())
+    start, end = lines[0].start() + len(list_mark(lines[0][0])), lines[-1].start() + len(lines[-1][0].rstrip())
     if len(lines) > 1:
-        joined = " ".join(line[0][len(_prefix(line)) :].rstrip() for line in lines)
+        joined = " ".join(line[0][len(list_mark(line[0])) :].rstrip() for line in lines)
         yield Segment(Inline(text[start:end], joined, ()), place(start), put=_put(text, lines, start, end))
         return
     for cell in _CELL.finditer(text, start, end):
@@ -59,8 +56,8 @@ def _put(text: str, lines: Sequence[Line], start: int, end: int) -> Put:
         wrapped = textwrap.wrap(
             filled.text,
             max(len(line[0]) for line in lines),
-            initial_indent=" " * len(_prefix(lines[0])),
-            subsequent_indent=_prefix(lines[1]),
+            initial_indent=" " * len(list_mark(lines[0][0])),
+            subsequent_indent=list_mark(lines[1][0]),
             break_long_words=False,
             break_on_hyphens=False,
         )
@@ -86,8 +83,8 @@ def _goes_on(text: str, before: Line, line: Line) -> bool:
     """Return whether a line may belong to the paragraph of the one before: it is next, and begins no item."""
     if len(_BREAK.findall(text, before.end(), line.start())) > 1 or "\f" in text[before.end() : line.start()]:
         return False
-    mark = _prefix(line).strip()
-    return not mark or (mark.startswith(">") and mark == _prefix(before).strip())
+    mark = list_mark(line[0]).strip()
+    return not mark or (mark.startswith(">") and mark == list_mark(before[0]).strip())
 
 
 def _as_one_or_each(block: list[Line]) -> Iterator[list[Line]]:
@@ -102,14 +99,7 @@ def _as_one_or_each(block: list[Line]) -> Iterator[list[Line]]:
 
 
 def _rests(block: Sequence[Line]) -> list[str]:
-    return [line[0][len(_prefix(line)) :] for line in block]
-
-
-def _prefix(line: Line) -> str:
-    """Return the indentation of a line, with the marks of a list, a heading or a quotation."""
-    found = _PREFIX.match(line[0])
-    assert found is not None
-    return found[0] if found.end() < len(line[0]) else ""
+    return [line[0][len(list_mark(line[0])) :] for line in block]
 
 
 def _n_blank_lines(text: str) -> object:
