@@ -9,7 +9,7 @@ from pathlib import Path
 from mtkit.documents.document import Document, Parsed, Part, naming
 from mtkit.documents.skeleton import Reading
 from mtkit.errors import DataError, UsageError
-from mtkit.pair_files.encodings import check_encodings, encoding_of_zeros, likely_encoding
+from mtkit.pair_files.encodings import BOMS, check_encodings, encoding_of_zeros, likely_encoding
 
 MOST_BYTES = 100_000_000  # of a document, unpacked
 FORMATS: Mapping[str, tuple[str, ...]] = {  # and their file extensions
@@ -39,13 +39,6 @@ _ROOMS = {  # where the module of a format's name is
 }
 _MODULES = {name: f"mtkit.documents.{room}.{name}" for room, names in _ROOMS.items() for name in names}
 _ARCHIVES = frozenset([*_ROOMS["office"], "epub"])  # not texts
-_BOMS = {
-    codecs.BOM_UTF8: "utf-8",
-    codecs.BOM_UTF32_LE: "utf-32-le",  # before UTF-16, whose mark begins it
-    codecs.BOM_UTF32_BE: "utf-32-be",
-    codecs.BOM_UTF16_LE: "utf-16-le",
-    codecs.BOM_UTF16_BE: "utf-16-be",
-}
 
 
 @dataclass(frozen=True)
@@ -159,9 +152,9 @@ def _decoded(
     """Return a text, and the function that encodes a text as this one was."""
     if kind := next((kind for start, kind in _NO_TEXTS.items() if raw.startswith(start)), None):
         raise DataError(f"is {kind}, not a text; use the file extension of its format, or --format")
-    bom = next((mark for mark in _BOMS if raw.startswith(mark)), b"")
+    bom = next((mark for mark in BOMS if raw.startswith(mark)), b"")
     given = options.encoding and _WITHOUT_BOM.get(codecs.lookup(options.encoding).name, options.encoding)
-    encoding = _BOMS[bom] if bom else given or _declared(raw, declared)
+    encoding = BOMS[bom] if bom else given or _declared(raw, declared)
     try:
         text = raw[len(bom) :].decode(encoding)
     except UnicodeDecodeError as error:

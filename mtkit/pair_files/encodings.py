@@ -11,6 +11,13 @@ from mtkit.errors import DataError, UsageError
 from mtkit.languages import primary_code
 
 _CHUNK_BYTES = 1 << 16
+BOMS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF32_LE: "utf-32-le",  # before UTF-16, whose mark begins it
+    codecs.BOM_UTF32_BE: "utf-32-be",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
 _BY_LANGUAGE = {  # what Windows used before UTF-8
     **dict.fromkeys(("be", "bg", "mk", "ru", "sr", "uk", "kk", "ky", "mn"), ("cp1251",)),
     **dict.fromkeys(("bs", "cs", "hr", "hu", "pl", "ro", "sk", "sl", "sq"), ("cp1250",)),
@@ -72,16 +79,20 @@ def check_encodings(names: Sequence[str]) -> None:
 
 
 def as_utf8(file: BinaryIO, name: str, encodings: Sequence[str]) -> BinaryIO:
-    """Return a reader of the file's text in UTF-8. Several encodings are tried in this order on each line."""
+    """Return a reader of the file's text in UTF-8. Several encodings are tried in this order on each line.
+
+    If there is one, a byte order mark counts more than it.
+    """
     chunks = _one_encoding(file, name, encodings[0]) if len(encodings) == 1 else _by_line(file, name, encodings)
     return io.BufferedReader(_Stream(chunks))
 
 
 def _one_encoding(file: BinaryIO, name: str, encoding: str) -> Iterator[bytes]:
+    raw = file.read(_CHUNK_BYTES)
+    encoding = next((of_bom for bom, of_bom in BOMS.items() if raw.startswith(bom)), encoding)
     decoder = codecs.getincrementaldecoder(encoding)()
     n_lines = 0
     while True:
-        raw = file.read(_CHUNK_BYTES)
         try:
             text = decoder.decode(raw, final=not raw)
         except UnicodeDecodeError as error:
@@ -94,6 +105,7 @@ def _one_encoding(file: BinaryIO, name: str, encoding: str) -> Iterator[bytes]:
             yield text.encode("utf-8")
         if not raw:
             return
+        raw = file.read(_CHUNK_BYTES)
 
 
 def _by_line(file: BinaryIO, name: str, encodings: Sequence[str]) -> Iterator[bytes]:

@@ -1,6 +1,5 @@
 """Read the lines of text files, one at a time or in windows, and check lines from other sources."""
 
-import codecs
 import itertools
 import os
 import re
@@ -12,7 +11,7 @@ from typing import BinaryIO, TypeVar
 from mtkit.errors import DataError, UsageError
 from mtkit.languages import language_in_name
 from mtkit.pair_files.compression import packed_unnoticed, reading
-from mtkit.pair_files.encodings import as_utf8, encoding_of_zeros, likely_encoding
+from mtkit.pair_files.encodings import BOMS, as_utf8, encoding_of_zeros, likely_encoding
 
 _BOM = b"\xef\xbb\xbf"
 LINE_FRAME = len(_BOM + b"\r\n")  # bytes around the text of a line
@@ -20,10 +19,6 @@ _CHUNK_BYTES = 1 << 20
 # Characters that some program takes for the end of a line.
 _LINE_BREAKS = str.maketrans(dict.fromkeys("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029", " "))
 
-_BOMS = {  # UTF-32 first, since the BOM of UTF-16LE begins that of UTF-32LE
-    **dict.fromkeys((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE), "UTF-32"),
-    **dict.fromkeys((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), "UTF-16"),
-}
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 _LOOKED_AT = 10_000  # lines after one that is not UTF-8
 
@@ -182,7 +177,7 @@ def _not_lines(file: str, raw: bytes) -> str:
         return f"line 1: {packed}"
     if b"\r" in raw[:-1] and not raw.endswith(b"\n"):
         return "CR ends its lines, not LF; convert it, for example: tr '\\r' '\\n'"
-    if raw.startswith(tuple(_BOMS)):
+    if raw.startswith(tuple(BOMS)):
         return ""  # it is not UTF-8, and its encoding is known
     encoding = encoding_of_zeros(raw.removesuffix(b"\n"))  # the text may be valid as UTF-8
     return f"line 1: many bytes are 0; it is probably {encoding}: {_converted_from(encoding)}" if encoding else ""
@@ -205,7 +200,9 @@ def _not_utf8(file: str, line: int, raw: bytes, error: UnicodeDecodeError, other
             f"{where}: half of a surrogate pair, as in CESU-8, which Java and some databases write for emoji and the "
             "like; export the text again as UTF-8, or correct the line"
         )
-    by_bom = next((name for bom, name in _BOMS.items() if line == 1 and raw.startswith(bom)), None)
+    by_bom = next((name for bom, name in BOMS.items() if line == 1 and raw.startswith(bom)), "")[
+        : len("utf-16")
+    ].upper()
     encoding = by_bom or likely_encoding(raw, language_in_name(Path(file)))
     if others and not by_bom:
         return (

@@ -53,6 +53,12 @@ def test_text_in_a_named_encoding_is_read(tmp_path, encoding, name):
     assert [f"{pair.src}\t{pair.tgt}" for pair in pairs] == lines
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+def test_a_byte_order_mark_counts_more_than_the_option(tmp_path, encoding):
+    (tmp_path / "a.txt").write_bytes("\ufeffcafé\nЁж\n".encode(encoding))
+    assert list(read_lines(tmp_path / "a.txt", "cp1252")) == ["café", "Ёж"]
+
+
 def test_several_encodings_are_tried_on_each_line(tmp_path):
     (tmp_path / "a.en").write_bytes("café\n".encode() + "naïve\n".encode("cp1252") + b"x" * 200_000 + "é".encode())
     (tmp_path / "a.de").write_bytes("größer\n".encode("cp1252") + "süß\n".encode() + b"y")
