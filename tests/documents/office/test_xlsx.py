@@ -36,6 +36,7 @@ BOLD = "<r><rPr><b/></rPr><t>two</t></r>"
         ('<si><t xml:space="preserve">one </t></si>', '<si><t xml:space="preserve">ONE </t></si>'),
         (f'<si><r><t xml:space="preserve">one </t></r>{BOLD}</si>',
          f'<si><r><t xml:space="preserve">ONE </t></r>{BOLD.replace("two", "TWO")}</si>'),
+        ("<si><t>A-12</t></si><si><t>one</t></si>", "<si><t>A-12</t></si><si><t>ONE</t></si>"),
         ("<si><t>one\ntwo</t></si>", "<si><t>ONE\nTWO</t></si>"),
         ("<si><t>one</t><rPh><t>x y</t></rPh></si>", "<si><t>ONE</t><rPh><t>x y</t></rPh></si>"),
     ],
