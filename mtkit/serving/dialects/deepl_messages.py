@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from mtkit.serving.dialects.openapi import NO_NUL, TEXT, TEXTS
 
@@ -25,6 +25,12 @@ _Names = Annotated[
     list[str], BeforeValidator(_split), Field(max_length=100, description="a list, or names with commas between them")
 ]
 _Language = Annotated[str, Field(min_length=1, max_length=100)]
+_TRUTHS = {"0": False, "1": True, "false": False, "true": True}
+_Truth = Annotated[  # also as text, because some programs send all values so
+    bool,
+    BeforeValidator(lambda value: _TRUTHS.get(value, value) if isinstance(value, str) else value),
+    WithJsonSchema({"anyOf": [{"type": "boolean"}, {"enum": [*_TRUTHS]}]}),
+]
 _NONE = BeforeValidator(lambda value: value or None)  # some clients send "" for a language to be detected
 
 
@@ -60,17 +66,17 @@ class TranslateRequest(_Common):
     context: str | None = Field(
         None, description="accepted but ignored: the models here translate sentence by sentence"
     )
-    show_billed_characters: bool = Field(False, description="whether to report the number of characters")
+    show_billed_characters: _Truth = Field(False, description="whether to report the number of characters")
     split_sentences: Literal["0", "1", "nonewlines"] | None = Field(
         None,
         description="nonewlines: line breaks do not end sentences; the service splits texts into sentences in any case",
     )
-    preserve_formatting: bool = Field(
+    preserve_formatting: _Truth = Field(
         False, description="accepted but ignored: the service always preserves formatting"
     )
     tag_handling: Literal["html", "xml"] | None = Field(None, description="format of the text; default: plain")
     tag_handling_version: Literal["v1", "v2"] | None = Field(None, description="accepted, not used")
-    outline_detection: bool = Field(
+    outline_detection: _Truth = Field(
         True, description="XML: detect which elements separate texts; false: only splitting_tags do"
     )
     splitting_tags: _Names | None = Field(None, description="XML: elements that separate texts")

@@ -1,12 +1,13 @@
 """The API that LibreTranslate's clients expect: routes, fields, errors and language codes."""
 
+import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 from starlette.responses import JSONResponse
 
 from mtkit.documents.reading import FORMATS
@@ -45,6 +46,15 @@ _AUTO = "auto"
 _ALIASES = {"zh": "zh-hans", "zt": "zh-hant", "pb": "pt-br"}  # codes of their models
 
 _Text = Annotated[str, Field(pattern=NO_NUL, json_schema_extra=TEXT)]
+_DIGITS = "^[0-9]{0,9}$"
+_Number = Annotated[  # also as text, because some programs send all values so
+    int,
+    BeforeValidator(lambda value: int(value or 0) if isinstance(value, str) and re.match(_DIGITS, value) else value),
+    Field(ge=0),
+    WithJsonSchema(
+        {"anyOf": [{"type": "integer", "minimum": 0, **ALTERNATIVES}, {"type": "string", "pattern": _DIGITS}]}
+    ),
+]
 _Key = Annotated[str | None, Field(description="API key")]
 _SourceOrAuto = Annotated[str, Field(min_length=1, json_schema_extra=SOURCE_OR_AUTO)]
 _Source = Annotated[str, Field(min_length=1, json_schema_extra=SOURCE)]
@@ -60,9 +70,7 @@ class TranslateRequest(BaseModel):
     source: _SourceOrAuto = Field(description="language of the text, or auto")
     target: _Target = Field(description="language to translate into")
     format: Literal["text", "html"] | None = Field("text", description="format of the text")
-    alternatives: Annotated[int, Field(ge=0, json_schema_extra=ALTERNATIVES)] | None = Field(
-        0, description="number of additional translations to return"
-    )
+    alternatives: _Number | None = Field(0, description="number of additional translations to return")
     terms: dict[str, str] | list[tuple[str, str]] | None = Field(
         None, description="terms with their required translations: {source: target} or [[source, target]]; only in JSON"
     )

@@ -21,7 +21,8 @@ _Values = TypeVar("_Values", bound=BaseModel)
 async def read_values(request: Request, model: type[_Values]) -> _Values:
     """Return the validated values of a request: from its JSON, or from its form and query.
 
-    Numbers and truth values may be strings, also in JSON. In a form, a repeated field is a list, an empty one absent.
+    JSON is strict: "4" is not a number, unless the field may be text. In a form, a repeated field is a list, and an
+    empty one is absent.
     Raises BadRequest that names the first field that is wrong.
     """
     kind = media_type(request)
@@ -29,7 +30,7 @@ async def read_values(request: Request, model: type[_Values]) -> _Values:
         body = await request.body()
         with _problems_named():
             # its parser, unlike `json.loads`, refuses lone surrogates, which could not be sent back, and deep nesting
-            return model.model_validate_json(body)
+            return model.model_validate_json(body, strict=True)
     values = _fields(request.scope["query_string"])
     if kind == MULTIPART:
         values |= await read_form(request)
