@@ -1,6 +1,6 @@
 """Compiled code on disk: it gives the same bits as fresh code, and what is damaged or unwritable ends nothing."""
 
-import importlib.util
+import importlib
 import os
 import subprocess
 import sys
@@ -57,11 +57,10 @@ def test_kernels_give_the_same_bits_whether_they_are_compiled_or_found_stored(pr
 def double(tmp_path, monkeypatch):
     """A function that compiles a kernel as a new process would, with its code stored below `tmp_path`, and calls it."""
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "stored"))
-    path = tmp_path / "kernel_to_store.py"
-    path.write_text("def double(x):\n    return x + x\n")
-    spec = importlib.util.spec_from_file_location("kernel_to_store", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    (tmp_path / "kernel_to_store.py").write_text("def double(x):\n    return x + x\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "kernel_to_store", raising=False)
+    module = importlib.import_module("kernel_to_store")
 
     def call(dtype):
         kernel = jit.compiled(module.double)
