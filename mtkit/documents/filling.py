@@ -143,7 +143,8 @@ def assemble(inline: Inline, results: Mapping[str, Translated], write: Callable[
         plain += translated.text
         at = end
     plain += inline.text[at:]
-    faults = tuple(dict.fromkeys(fault for translated in found for fault in translated.faults))
+    of_each = ([*translated.faults, *([] if translated.text.strip(" ") else ["empty"])] for translated in found)
+    faults = tuple(dict.fromkeys(fault for of_one in of_each for fault in of_one))  # empty: also without guardrails
     n_placed = sum(translated.n_placed for translated in found)
     if not inline.spans:
         return Paragraph(inline.source if plain == inline.text else write(plain), plain, faults, n_placed, 0)

@@ -242,6 +242,14 @@ def test_a_document_without_problems_has_no_notes():
     assert translated(PAGE.encode(), "html", loud).notes == ()
 
 
+@pytest.mark.parametrize("nothing", ["", " "])
+def test_a_paragraph_without_a_translation_stays_also_where_nothing_checks_translations(nothing):
+    page = "<p>One cat. Two <b>cats</b>.</p><p>three dogs</p>"
+    found = translated(page.encode(), "html", lambda text: nothing if "Two" in text else text.upper())
+    assert found.raw.decode() == page.replace("three dogs", "THREE DOGS")
+    assert [(note.kind, note.src) for note in found.notes] == [(LEFT, "One cat. Two cats.")]
+
+
 def test_terms_are_put_in_and_counted(shared_bundle, tmp_path, log_text):
     (tmp_path / "terms.tsv").write_text("source\ttarget\ncats\ttable\n")
     settings = ["decode.engine=native", f"decode.terminology={tmp_path / 'terms.tsv'}", "decode.beam_size=12"]
