@@ -1,5 +1,6 @@
 """Translate lines with inline markup: the text by a translator, the codes by the alignment of the words."""
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,9 @@ from mtkit.console import counted, log
 from mtkit.documents.pages import html_text
 from mtkit.scoring.scoring import native_models
 from mtkit.text.inline import Interval
-from mtkit.text.transfer import transfer
+from mtkit.text.sentences import sentence_spans
+from mtkit.text.templates import writer
+from mtkit.text.transfer import Words, transfer
 from mtkit.text.words import word_spans
 from mtkit.translation.translator import Translator
 
@@ -30,13 +33,15 @@ class MarkedLines:
         inlines = [html_text.parse(line) for line in lines]
         translations = [found.text for found in self._session.translate([each.text for each in inlines], first_line)]
         marked = [index for index, inline in enumerate(inlines) if inline.spans]
-        lines = [html_text.write(text) for text in translations]
+        write = [writer(line, html_text.write) for line in lines]
+        lines = [of_line(text) for of_line, text in zip(write, translations, strict=True)]
         texts = [(inlines[index].text, translations[index]) for index in marked]
         words = [(self._words_of(src), self._words_of(tgt)) for src, tgt in texts]
         tokenizers = self._translator.src_tokenizer, self._translator.tgt_tokenizer
         weights = interval_weights(self._model, *tokenizers, texts, words, self._lexicon)
         for index, of_line, of_words in zip(marked, words, weights, strict=True):
-            moved = transfer(inlines[index], translations[index], of_words, html_text.write, of_line)
+            sentences = _sentences((inlines[index].text, translations[index]), of_line)
+            moved = transfer(inlines[index], translations[index], of_words, write[index], of_line, sentences)
             lines[index] = moved.text
             self.n_places += inlines[index].n_places
             self.n_guessed += moved.n_guessed
@@ -65,3 +70,13 @@ class MarkedLines:
                 f"the places of {self.n_guessed:,} of {counted(self.n_places, 'tag')} are guesses: the alignment does "
                 "not show which words they belong to"
             )
+
+
+def _sentences(texts: tuple[str, str], words: Words) -> list[tuple[Interval, Interval]]:
+    """Return which words are in each sentence of a line, and in its translation; none if their numbers differ."""
+    sides = []
+    for text, of_text in zip(texts, words, strict=True):
+        starts = [start for start, _ in of_text]
+        sides.append([(bisect_left(starts, start), bisect_left(starts, end)) for start, end in sentence_spans(text)])
+    src, tgt = sides
+    return list(zip(src, tgt, strict=True)) if len(src) == len(tgt) else []

@@ -45,10 +45,19 @@ def is_opaque(code: str) -> bool:
     return re.match(STATEMENTS, code) is not None or _ENDS_SENTENCE.search(code) is not None
 
 
-def outside_templates(text: str, change: Callable[[str], str]) -> str:
-    """Return the text with its parts outside of template code changed."""
+def outside_templates(text: str, change: Callable[[str], str], pattern: re.Pattern[str] = TEMPLATE) -> str:
+    """Return the text with its parts outside of template code changed. pattern: of the code."""
     parts, at = [], 0
-    for code in TEMPLATE.finditer(text):
+    for code in pattern.finditer(text):
         parts += [change(text[at : code.start()]), code[0]]
         at = code.end()
     return "".join([*parts, change(text[at:])])
+
+
+def writer(source: str, escape: Callable[[str], str]) -> Callable[[str], str]:
+    """Return a function that escapes a translation, but for the template code that the source has as it is."""
+    kept = {code[0] for code in TEMPLATE.finditer(source)}
+    if not kept:
+        return escape
+    pattern = re.compile("|".join(map(re.escape, sorted(kept, key=len, reverse=True))))
+    return lambda text: outside_templates(text, escape, pattern)

@@ -3,10 +3,12 @@
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from mtkit.documents.marked_lines import MarkedLines
+from mtkit.translation.candidates import BLANK, Translation
 from mtkit.translation.translator import Translator
 
 TAG = re.compile(r"<[^>]+>")
@@ -53,3 +55,15 @@ def test_notes_of_several_sessions_add_up(translator, log_text):
     whole.n_guessed = 2
     whole.report()
     assert "the places of 2 of 7 tags are guesses" in log_text()
+
+
+def test_sentences_keep_their_tags_and_template_code_its_characters(translator, monkeypatch):
+    worker = MarkedLines(translator, check_direction=False)
+
+    class Session:
+        def translate(self, lines, first_line):
+            return [Translation(line, [replace(BLANK, text="Toi ! Moi, je {{ a && b }} & vais.")]) for line in lines]
+
+    monkeypatch.setattr(worker, "_session", Session())
+    [found] = worker.translate(["You! <b>I {{ a && b }} &amp; go.</b>"])
+    assert found == "Toi ! <b>Moi, je {{ a && b }} &amp; vais.</b>"

@@ -4,7 +4,7 @@ import html
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from mtkit.documents.document import Document, Part
@@ -18,7 +18,7 @@ from mtkit.errors import DataError
 from mtkit.text.inline import Code, Inline
 from mtkit.text.inline_tags import without_tags
 from mtkit.text.placeholders import PROSE
-from mtkit.text.templates import outside_templates
+from mtkit.text.templates import outside_templates, writer
 from mtkit.text.words import has_letters
 
 _INLINE = frozenset(
@@ -107,7 +107,10 @@ def segments(text: str, place: Callable[[int], str]) -> Iterator[Segment]:
 
 
 def _segments(text: str, runs: Iterable[Sequence[Piece]], place: Callable[[int], str]) -> Iterator[Segment]:
-    return filter(None, (segment_of(text, html_text.with_notes(text, run), MARKUP, place) for run in runs))
+    for run in runs:
+        segment = segment_of(text, html_text.with_notes(text, run), _MARKUP, place)
+        if segment is not None:
+            yield replace(segment, write=writer(segment.inline.source, html_text.write))
 
 
 def value_of(raw: str) -> Inline:
@@ -127,19 +130,11 @@ def _parse(raw: str) -> str:
     return outside_templates(raw, lambda text: html.unescape(_SPACES.sub(" ", text)))
 
 
-def _write(text: str) -> str:
-    return outside_templates(text, html_text.write)
+def _quoted(write: Callable[[str], str], text: str) -> str:
+    return f'"{write(text)}"'
 
 
-def _write_value(text: str) -> str:
-    return outside_templates(text, html.escape)
-
-
-def _write_quoted(text: str) -> str:
-    return f'"{_write_value(text)}"'
-
-
-MARKUP = Markup(_parse, _write)
+_MARKUP = Markup(_parse, html_text.write)
 
 
 def declared(beginning: str) -> str | None:
@@ -171,7 +166,7 @@ def values_in(text: str, tags: Sequence[FoundTag], *, is_xml: bool = False) -> I
             raw = text[end : tags[index + 1][0] if index + 1 < len(tags) else len(text)]
             if _is_text(raw, is_xml=is_xml):
                 first = end + len(raw) - len(raw.lstrip())
-                yield first, first + len(raw.strip()), _write
+                yield first, first + len(raw.strip()), writer(raw, html_text.write)
 
 
 def _attributes(tag: re.Match[str], *, is_xml: bool) -> Iterator[Value]:
@@ -180,7 +175,9 @@ def _attributes(tag: re.Match[str], *, is_xml: bool) -> Iterator[Value]:
         if attribute["name"].lower() in names:
             kind = next(kind for kind in ("double", "single", "bare") if attribute[kind] is not None)
             if _is_text(attribute[kind], is_xml=is_xml):
-                write = _write_quoted if kind == "bare" else _write_value
+                write = writer(attribute[kind], html.escape)
+                if kind == "bare":
+                    write = partial(_quoted, write)
                 yield offset + attribute.start(kind), offset + attribute.end(kind), write
 
 

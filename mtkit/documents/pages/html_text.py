@@ -8,6 +8,7 @@ from mtkit.documents.pieces import Piece, partners_of
 from mtkit.text import brackets
 from mtkit.text.inline import Code, Inline, Kind, Part, inline_of
 from mtkit.text.inline_tags import TAG
+from mtkit.text.templates import outside_templates
 
 _BARE_VALUE = re.compile(r"""=\s*[^\s"'=<>`]+/$""")  # a value without quotes, whose slash closes nothing
 _COMMENT_END = re.compile("--!?>")
@@ -38,7 +39,7 @@ def write(text: str) -> str:
 
 def _parts(line: str) -> Iterator[Part]:
     for piece in with_notes(line, list(pieces(line))):
-        yield piece.code or html.unescape(line[piece.start : piece.end])
+        yield piece.code or outside_templates(line[piece.start : piece.end], html.unescape)
 
 
 def pieces(line: str) -> Iterator[Piece]:

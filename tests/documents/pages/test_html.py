@@ -193,6 +193,7 @@ def test_xhtml_that_is_not_well_formed_is_read_as_html_and_the_user_learns_why()
         "<!-- <script> no --><p>the cat</p>",
         "<!--[if mso]><p>no</p><![endif]--><p>the cat</p><![if !mso]><p>runs</p><![endif]>",
         '<!DOCTYPE html [<!ENTITY no "no > no">]><p>the cat & dog</p>',
+        "<p>the cat &lt;%= no %&gt; runs {{ no && no }}</p>",
         "<template><p>the cat</p></template><object>runs</object><noscript>now</noscript>",
         "<textarea>no <b> no</textarea><iframe><p>no</p></iframe><p>the cat</p>",
         "<p>the <svg><style>no</style><title>cat</title><g><text x=1>runs <tspan>now</tspan></text></g></svg></p>",
@@ -207,8 +208,8 @@ def test_only_language_is_translated(page):
     assert found.notes == ()
 
 
-def test_a_tag_in_an_attribute_is_not_damaged():
-    page = '<p title="<b>big</b> text">a cat</p>'
+@pytest.mark.parametrize("page", ['<p title="<b>big</b> text">a cat</p>', "<p>&#123;{ a() }} b</p><p>a cat</p>"])
+def test_a_tag_in_an_attribute_and_template_code_that_would_come_to_life_are_refused(page):
     found = translated(page.encode(), "html", loud)
     assert found.raw.decode() == page.replace("a cat", "A CAT")
     assert [note.kind for note in found.notes] == [LEFT]
