@@ -29,7 +29,6 @@ class Script(Batcher):
         self.translations: dict[str, str] = {}
         self.faults: dict[str, list[str]] = {}
         self.confidences: dict[str, float] = {}
-        self.seconds: dict[str, float] = {}  # that a sentence takes
         self.held: set[str] = set()  # sentences that take until a test removes them
         self.refusals: dict[str, Refusal] = {}
         self.probabilities: dict[str, float] = {}  # of words; others have 0.9
@@ -45,7 +44,7 @@ class Script(Batcher):
     async def _translate(self, work: Work, text: str, is_marked: bool) -> dict[str, Any]:
         self.begun.append(text)
         try:
-            await asyncio.sleep(self.seconds.get(text, 0))
+            await asyncio.sleep(0)
             while text in self.held:
                 await asyncio.sleep(0.01)
         except asyncio.CancelledError:

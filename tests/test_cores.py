@@ -124,19 +124,19 @@ def test_others_on_cores_that_a_quota_denies_us_do_not_matter(monkeypatch):
 def test_a_program_that_computes_beside_us_is_noticed():
     n_cores = len(os.sched_getaffinity(0))
     programs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range((n_cores + 1) // 2)]
+    until, amount = time.monotonic() + 300, 0.0
     try:
-        time.sleep(0.2)  # until they have started
-        began = CpuTime.now()
-        time.sleep(0.4)
-        used = cores.use_of_others(began)
+        while amount <= 0.3 * n_cores:  # they may start slowly, or share their cores with other programs
+            assert time.monotonic() < until, f"noticed {amount} of {n_cores} cores"
+            began = CpuTime.now()
+            time.sleep(0.4)
+            used, _, rest = (cores.use_of_others(began) or f"0 of {n_cores} cores").partition(" of ")
+            assert rest == f"{n_cores} cores"
+            amount = float(used)
     finally:
         for program in programs:
             program.kill()
             program.wait()
-    assert used is not None
-    amount, _, rest = used.partition(" of ")
-    assert float(amount) > 0.3 * n_cores
-    assert rest == f"{n_cores} cores"
 
 
 WAITING = "import mtkit, os; print(os.environ.get('GOMP_SPINCOUNT'), os.environ.get('OMP_WAIT_POLICY'))"

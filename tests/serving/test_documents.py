@@ -301,13 +301,21 @@ def test_a_document_that_takes_too_long_ends():
 
 
 def test_documents_expire(monkeypatch):
-    monkeypatch.setattr(documents, "_KEEP_S", 0.05)
-
     async def scenario(jobs, service):
+        loop, later = asyncio.get_running_loop(), []
+        call_later = loop.call_later
+
+        def noted(delay_s, callback, *arguments):
+            if callback == jobs._forget:
+                later.append((delay_s, arguments))
+            return call_later(delay_s, callback, *arguments)
+
+        monkeypatch.setattr(loop, "call_later", noted)
         job = await submit(jobs, b"text")
         await job.finished()
+        assert later == [(3600, (job,))]
         assert job.result == b"TEXT"
-        await until(lambda: not jobs._jobs)
+        jobs._forget(job)  # as it happens then
         with pytest.raises(NotFound, match="an hour"):
             jobs.get(job.id, ANN)
         return job.result, job.result_path.exists()

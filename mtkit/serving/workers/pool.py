@@ -1,4 +1,9 @@
-"""The worker processes: each handles one batch at a time and is replaced if it dies or hangs."""
+"""The worker processes: each handles one batch at a time and is replaced if it dies or hangs.
+
+They are not those of `mtkit.jobs.processes`, for two reasons. The event loop waits for many of them at once, without a
+thread for each. And their messages are JSON instead of pickles, because a process that reads a document of a stranger
+must not be able to make the service run code.
+"""
 
 import asyncio
 import json
