@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from mtkit.serving.records.corrections import Corrections, Verdict
 
 
-_TRIAL = "1"  # what each model translates before it is served
+_TRIAL = "a"  # what each model translates before it is served: a word, because numbers are kept without the model
 _LOADING_S = 300.0  # that a model may take to load, and its first batch to translate
 _WORKING_S = 30.0  # that another batch may take, unless requests may take longer
 _LOOK_S = 2.0  # between two looks at the workers

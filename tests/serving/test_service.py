@@ -18,6 +18,7 @@ import mtkit
 from mtkit.bundle import read_bundle
 from mtkit.config.reading.overrides import decode_overrides
 from mtkit.config.serving import LimitsConfig, ServeConfig
+from mtkit.engines.native import NativeEngine
 from mtkit.errors import BundleError, MtkitError
 from mtkit.serving.caller import Caller
 from mtkit.serving.records.corrections import Corrections
@@ -367,6 +368,19 @@ def test_a_damaged_model_is_named_and_stays_as_it_is_loaded(in_threads, tmp_path
         assert f"the service keeps the models that it has: {folder / name}: {name} has changed" in caplog.text
     finally:
         running.end()
+
+
+def test_a_model_has_decoded_before_it_is_served(in_threads, monkeypatch, folders):
+    """Else the first request waits while the engine is compiled, which takes longer than requests may."""
+    decode, decoded = NativeEngine.decode, []
+
+    def noted(engine, segments, *arguments, **options):
+        decoded.append(len(segments))
+        return decode(engine, segments, *arguments, **options)
+
+    monkeypatch.setattr(NativeEngine, "decode", noted)
+    Running(ServeConfig(models=folders, workers=1, limits=PATIENT)).end()
+    assert decoded == [1, 1]  # of each model
 
 
 def test_a_service_whose_model_cannot_be_loaded_does_not_start(in_threads, tmp_path):

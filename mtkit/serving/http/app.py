@@ -26,7 +26,7 @@ from mtkit.serving.refusals import Busy, Refusal
 from mtkit.version import __version__
 
 _TRANSLATING = "/translate", "/api/translate", "/api/stream", "/v2/translate"  # paths that translate at once
-_FULL_DISK = errno.ENOSPC, errno.EDQUOT
+_FULL_DISK = errno.ENOSPC, errno.EDQUOT, errno.EFBIG
 _CLIENT_CLOSED = 499  # nginx's name for it; no client receives it
 # beginnings of paths that take documents, or the entries of a glossary, which may be as long
 _FILE_PATHS = "/translate_file", "/v2/document", "/api/document", "/v2/glossaries", "/v3/glossaries"
