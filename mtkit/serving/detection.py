@@ -24,6 +24,7 @@ _SURE = 0.5  # probability of a language from which it is the answer
 # Times as probable as every possible source that another language must be before the text counts as written in it. Of
 # Tatoeba's English sentences of up to 8 words none is French by this rule; of its French ones 94 % are.
 _CLEARLY = 50.0
+_RATHER = 5.0  # the same for a served language that has half of the probability of all
 _FAMILIAR = 2.0  # times as hard to predict as usual: words that are harder say nothing; the training text may be narrow
 _WORDS_WEIGHT = 3.0  # log-odds for each unit of foreignness below it
 _MOST_CHARS = 2_000  # of a text that are looked at
@@ -67,7 +68,10 @@ def choose_source(found: Detection, sources: Sequence[str], target: str) -> Sour
     possible = set(map(primary_code, sources))
     others = [(code, share) for code, share in found.candidates if primary_code(code) not in possible]
     other, probability = max([*others, *([found.foreign] if found.foreign else [])], key=_share, default=("", 0.0))
-    is_clear = other == found.language or (probability > _CLEARLY * own and possible <= known.keys())
+    if other == found.language:
+        is_clear = probability > _RATHER * own
+    else:
+        is_clear = probability > _CLEARLY * own and possible <= known.keys()
     if not is_clear:
         return Source(likeliest, likeliest, own)
     return Source(target if are_one_language(other, target) else None, other, probability)

@@ -4,7 +4,7 @@ import pytest
 from tiny_models import tiny_config, tiny_tokenizer
 
 from mtkit.data.sides import Side
-from mtkit.serving.detection import UNDETERMINED, Detector, Source, choose_source
+from mtkit.serving.detection import UNDETERMINED, Detection, Detector, Source, choose_source
 from mtkit.tokens.tokenizer import Tokenizer
 
 pytest.importorskip("py3langid")
@@ -99,6 +99,13 @@ def test_a_served_language_without_a_way_to_the_target_is_left():
 def test_a_source_that_the_detector_does_not_know_is_possible_for_any_text():
     found = Detector(["xx", "de"]).detect("Le chat dort sous la table.")
     assert choose_source(found, ["xx"], "de") == Source("xx", "xx", 0.0)
+
+
+def test_a_word_of_both_languages_is_translated():
+    table = Detection("fr", 0.51, [("fr", 0.51), ("en", 0.45)])
+    assert choose_source(table, ["en"], "fr") == Source("en", "en", 0.45)
+    french = Detection("fr", 0.51, [("fr", 0.51), ("en", 0.05)])
+    assert choose_source(french, ["en"], "fr") == Source("fr", "fr", 0.51)
 
 
 def test_relatives_of_the_source_do_not_count_as_another_language():

@@ -280,8 +280,9 @@ def _source(backend: Backend, wanted: TextRequest, caller: Caller) -> tuple[str 
         return wanted.source, None
     found = backend.detector.detect(wanted.text)
     candidates = [Candidate(language=code, confidence=confidence) for code, confidence in found.candidates]
-    detected = Detected(language=found.language, confidence=found.confidence, candidates=candidates)
     chosen = choose_source(found, backend.service.models.sources_of(target), target)
+    sure = found.language if chosen.language in (None, found.language) else None
+    detected = Detected(language=sure, confidence=found.confidence, candidates=candidates)
     return target if chosen.reported == UNDETERMINED else chosen.language, detected
 
 
