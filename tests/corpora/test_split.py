@@ -179,6 +179,24 @@ def test_a_sentence_of_a_dev_document_that_test_has_too_is_left_out(tmp_path):
     assert len(rows) + n_shared["test"] == 30
 
 
+def test_a_sentence_that_documents_of_dev_alone_share_stays_in_each(tmp_path):
+    shared = ("We thank you for your letter.", "Wir danken Ihnen.")
+    corpus = big_corpus(300)
+    names = [f"doc {n // 10}" for n in range(300)]
+    split_pairs(tmp_path / "first", corpus, names, n_dev=20, n_test=20)
+    of_dev = {name for name, text in zip(names, corpus, strict=True) if text in set(part(tmp_path / "first", "dev"))}
+    texts, owners = [], []
+    for n, (name, pair) in enumerate(zip(names, corpus, strict=True)):
+        is_first = n % 10 == 0 and name in of_dev
+        texts += [shared, pair] if is_first else [pair]
+        owners += [name] * (1 + is_first)
+    split_pairs(tmp_path / "second", texts, owners, n_dev=20, n_test=20)
+    dev = part(tmp_path / "second", "dev")
+    assert {name for name, text in zip(owners, texts, strict=True) if text in set(dev)} == of_dev, "the same documents"
+    assert dev.count(shared) == len(of_dev) == 2
+    assert [row for row in left_out(tmp_path / "second") if row[4] == shared[0]] == []
+
+
 def test_too_few_sentences_are_an_error_and_leave_nothing_behind(tmp_path):
     with pytest.raises(DataError, match=r"10 pairs only 1 are unlike.*need 6"):
         split_pairs(tmp_path / "out", [("The same.", "Dasselbe.")] * 10)

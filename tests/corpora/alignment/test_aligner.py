@@ -1,6 +1,7 @@
 """What an alignment teaches the next one."""
 
 import numpy as np
+import pytest
 
 from mtkit.corpora.alignment.aligner import learn_folds
 from mtkit.corpora.alignment.beads import Beads
@@ -22,3 +23,22 @@ def test_no_line_is_scored_by_what_it_taught_itself():
     entries = [int(np.diff(fold.forward.starts)[rare]) for fold in folds]
     assert entries[70 // BLOCK_LINES % len(folds)] == 0
     assert min(entries[:1] + entries[2:]) > 0
+
+
+@pytest.mark.parametrize(
+    ("score", "n_lines", "teaches"), [(1.0, 1, True), (0.0, 1, False), (-1.0, 1, False), (1.0, 2, False)]
+)
+def test_only_likely_beads_of_one_line_each_teach(score, n_lines, teaches):
+    n = 4 * BLOCK_LINES
+    vocabulary = Vocabulary()
+    src, tgt = (
+        vocabulary.read(f"{odd if line == 70 else word} {word}{'abcdefgh'[line % 8]}" for line in range(n))
+        for word, odd in (("wort", "selten"), ("mot", "rare"))
+    )
+    rare = src.ids[src.starts[70]]
+    spans, scores = np.stack([np.arange(n), np.arange(n) + 1], axis=1), np.ones(n, np.float32)
+    srcs, scores[70] = spans.copy(), score
+    srcs[70, 1] = 70 + n_lines
+    folds = learn_folds(Likeness(src, tgt, vocabulary), Beads(srcs, spans, scores))
+    assert folds is not None
+    assert any(np.diff(fold.forward.starts)[rare] for fold in folds) == teaches
