@@ -90,9 +90,9 @@ def test_a_document_is_parsed_once_and_its_translation_once(monkeypatch, format_
     module, _, name = f"mtkit.documents.{parser}".rpartition(".")
     real, counted = getattr(import_module(module), name), Counter[str]()
 
-    def counting(text, *others):
+    def counting(text, *others, **options):
         counted[text] += 1
-        return real(text, *others)
+        return real(text, *others, **options)
 
     monkeypatch.setattr(f"{module}.{name}", counting)
     assert b"A WORD" in translated(raw, format_name, loud).raw
