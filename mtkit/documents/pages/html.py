@@ -3,7 +3,7 @@
 import html
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -28,6 +28,7 @@ _INLINE = frozenset(
     ).split()
 )
 _SKIPPED = html_text.RAW | {"pre", "metadata"}
+_MOST_IN_CUSTOM = 20  # tags of a custom element that is part of a sentence
 _SHOWN = frozenset(["pre", "textarea", "xmp", "iframe"])
 _NOT_TRANSLATED = re.compile(
     r"""\stranslate\s*=\s*["']?no\b|\sclass\s*=\s*["'][^"']*(?<![\w-])notranslate(?![\w-])""", re.IGNORECASE
@@ -226,6 +227,7 @@ def _text_attributes(tag: re.Match[str]) -> frozenset[str]:
 def _runs(text: str, tags: Sequence[FoundTag], *, is_xml: bool = False) -> Iterator[list[Piece]]:
     """Yield the pieces between block elements."""
     ends = html_text.ends_of(tags, is_xml=is_xml)
+    custom = _custom_parts(text, tags, ends)
     run: list[Piece] = []
     n_open = Counter[str]()  # inline elements in this run, by name
     at = 0
@@ -238,7 +240,7 @@ def _runs(text: str, tags: Sequence[FoundTag], *, is_xml: bool = False) -> Itera
             run.append(Piece(start, end, Code(text[start:end], "single")))
             continue
         name, kind = tag["name"].lower(), html_text.kind_of(tag, is_xml=is_xml)
-        is_inline = name in _INLINE or (name.partition(":")[2] or "-") in _INLINE
+        is_inline = _is_inline(tag) or index in custom
         if kind == "open" and _is_skipped(tag):
             is_all = index not in ends and name in html_text.RAW  # never closed: to a browser, all the rest is in it
             at = len(text) if is_all else tags[ends.get(index, index)][1]
@@ -257,3 +259,23 @@ def _runs(text: str, tags: Sequence[FoundTag], *, is_xml: bool = False) -> Itera
         elif code.kind == "close" and n_open[name]:
             n_open[name] -= 1
     yield [*run, *([Piece(at, len(text))] if at < len(text) else [])]
+
+
+def _is_inline(tag: re.Match[str]) -> bool:
+    name = tag["name"].lower()
+    return name in _INLINE or (name.partition(":")[2] or "-") in _INLINE
+
+
+def _custom_parts(text: str, tags: Sequence[FoundTag], ends: Mapping[int, int]) -> set[int]:
+    """Return the tags of custom elements, such as <my-link>, with text next to them and no block element inside."""
+    found: set[int] = set()
+    for index, (start, _, tag) in enumerate(tags):
+        last = ends.get(index)
+        if tag is None or last is None or "-" not in tag["name"] or last > index + _MOST_IN_CUSTOM:
+            continue
+        inside = (each for _, _, each in tags[index + 1 : last] if each is not None)
+        before = text[tags[index - 1][1] if index else 0 : start]
+        after = text[tags[last][1] : tags[last + 1][0] if last + 1 < len(tags) else len(text)]
+        if (before + after).strip() and all(_is_inline(each) or "-" in each["name"] for each in inside):
+            found |= {index, last}
+    return found

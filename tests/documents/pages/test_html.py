@@ -247,3 +247,11 @@ def test_text_that_stays_is_counted():
     assert document_of(b"<p>a</p><pre>1</pre>", "html", Options()).remarks == []
     [remark] = document_of(b"<p>a</p>\n<script>b<p>c</p>", "html", Options()).remarks
     assert all(fact in remark for fact in ["line 2", "script"])
+
+
+def test_a_custom_element_in_a_sentence_is_part_of_it_and_one_around_blocks_is_not():
+    page = "<p>a <my-link>cat</my-link> runs</p><my-card><my-title>a dog</my-title><p>b</p></my-card>"
+    page += "c <my-box><p>d</p></my-box>"
+    document = document_of(page.encode(), "html", Options())
+    [part] = document.parts
+    assert [segment.inline.text for segment in part.reading.all_segments] == ["a cat runs", "a dog", "b", "c", "d"]
