@@ -5,6 +5,7 @@ The case of each word is the one that is most frequent in the training text, so 
 
 import re
 from collections.abc import Callable
+from functools import cache
 
 from mtkit.languages import primary_code
 from mtkit.text.addresses import ADDRESS
@@ -19,7 +20,6 @@ _SURELY = 3.0
 # capitals, and at most 8 % where every tenth line was in capitals.
 _UNKNOWN = 2.0
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
-_KEPT = re.compile(rf"<ph\d>|{ADDRESS}|{PLACEHOLDER_IN_LINE.pattern}")
 _SENTENCE_START = re.compile(rf"(?:^|[{re.escape(FINAL)}]\s+)\W*\Z")
 _LONGEST_GAP = 12  # characters before a word in which the end of a sentence is looked for
 _DOTTED = {"tr", "az"}  # languages whose capital of i is İ, and of ı is I
@@ -41,7 +41,7 @@ class Capitals:
         if not is_in_capitals(text):
             return None
         lowered = _outside_kept(text, self._lowered)
-        own, of_lowered = (self._nats(" ".join(_WORD.findall(_KEPT.sub(" ", each)))) for each in (text, lowered))
+        own, of_lowered = (self._nats(" ".join(_WORD.findall(_kept().sub(" ", each)))) for each in (text, lowered))
         return lowered if own > _UNKNOWN * of_lowered else None
 
     def raised(self, translation: str) -> str:
@@ -68,7 +68,7 @@ def is_in_capitals(text: str) -> bool:
     """
     if not text.isupper() and not any(len(word) > 1 and word.isupper() for word in text.split()):
         return False  # as for most text, which this decides in a microsecond
-    text = _KEPT.sub(" ", text)
+    text = _kept().sub(" ", text)
     return text.isupper() and any(len(word) > 1 for word in _WORD.findall(text))
 
 
@@ -79,7 +79,7 @@ def _outside_kept(text: str, change: Callable[[re.Match[str], str], str]) -> str
     """
     parts: list[str] = []
     at = 0
-    for kept in [*_KEPT.finditer(text), None]:
+    for kept in [*_kept().finditer(text), None]:
         end = len(text) if kept is None else kept.start()
         for word in _WORD.finditer(text, at, end):
             parts += [text[at : word.start()], change(word, text[max(0, word.start() - _LONGEST_GAP) : word.start()])]
@@ -87,6 +87,12 @@ def _outside_kept(text: str, change: Callable[[re.Match[str], str], str]) -> str
         parts.append(text[at : end if kept is None else kept.end()])
         at = end if kept is None else kept.end()
     return "".join(parts)
+
+
+@cache
+def _kept() -> re.Pattern[str]:
+    """Return the pattern of what stays; compiling it takes 9 ms, which most texts need not wait for."""
+    return re.compile(rf"<ph\d>|{ADDRESS}|{PLACEHOLDER_IN_LINE.pattern}")
 
 
 def _lower(text: str, lang: str | None) -> str:

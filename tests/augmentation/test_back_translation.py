@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from mtkit.augmentation import back_translation
-from mtkit.augmentation.back_translation import identity_of, noised
+from mtkit.augmentation.back_translation import UsableTranslations, identity_of, noised
 from mtkit.bundle import add_to_bundle, read_bundle
 from mtkit.cli import app
 from mtkit.config.data import TrainCorpus
@@ -21,6 +21,7 @@ from mtkit.config.reading.yaml_text import parse_yaml
 from mtkit.engines.shortlist import SHORTLIST, Shortlist
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.tokens.tokenizer import Tokenizer
+from mtkit.translation.translator import Translator
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 
@@ -85,6 +86,16 @@ def test_back_translation_makes_the_text_the_target_side(run):
     assert [(number, reason) for number, reason, *_ in rejected] == [("2", "blank"), ("3", "loop"), ("5", "too long")]
     assert rejected[1][2:] == [LINES[2], "la la la la la la la la la"]
     assert sorted(path.name for path in Path().iterdir()) == ["bt.tsv", "left.tsv", "mono.txt"]
+
+
+def test_a_line_whose_sentences_are_translated_one_by_one_is_not_too_long(shared_bundle, engine):
+    translator = Translator.load(shared_bundle, device="cpu")
+    translator.by_sentence = True
+    first, second = "I love oranges.", "Two cats sleep."
+    usable, long = UsableTranslations(translator).translate([f"{first}  {second}", f"{first} {'so ' * 300}"], 1)
+    assert usable.translations == [f"{shifted(first)}  {shifted(second)}"]
+    assert (long.translations, long.reason) == ([], "too long")
+    assert engine.texts == [first, second]
 
 
 def test_keep_suspect_keeps_translations_with_faults(run):
