@@ -281,7 +281,7 @@ class Documents:
             if job.src is None and source.reported != UNDETERMINED:
                 raise BadRequest(
                     f"the document is in {_named(source.reported)}, which cannot be translated into {_named(job.tgt)}; "
-                    "if it is in another language, set source to its code"
+                    "if that is wrong, choose its language as the source"
                 )
         if job.src == job.tgt:
             raise BadRequest(f"Source and target language are equal: the document is already in {_named(job.tgt)}")

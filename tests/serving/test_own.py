@@ -358,7 +358,7 @@ def test_the_language_of_a_document_is_detected(service):
     assert raw == b"THE CHILDREN ARE PLAYING IN THE GARDEN TODAY.\n"
     _, job = service.send_document("Кошка спит под столом.\n".encode(), "a.txt", source="auto", target="fr")
     error = ended(service, job)["error"]
-    assert "Russian" in error and "set source" in error
+    assert "Russian" in error and "as the source" in error
 
 
 def test_a_document_is_translated_and_forgotten(service):

@@ -347,6 +347,9 @@ def test_the_language_is_found_out_or_asked_for(site):
     with site.open() as page:
         write(page, text, source="auto")
         assert page.inner_text("#found") == "English" and translation(page) == text.upper()
+        page.fill("#text", "De trein naar Berlijn vertrekt vandaag helaas later.")
+        finished(page)
+        assert translation(page) == "" and "cannot translate" in page.inner_text("#status")
         page.fill("#text", "Submit")
         finished(page)
         assert translation(page) == "SUBMIT" and "not clear" in page.inner_text("#status")
@@ -652,7 +655,7 @@ def test_a_document_that_cannot_be_translated_says_why(make_site):
             "docx",
             "has 0.0 MB; the limit is 0.001 MB",
             "cannot translate files with the extension .exe",
-            "set source",
+            "as the source",
         )
         for reason, fact in zip(reasons, facts, strict=True):
             assert fact in reason.replace("DOCX", "docx")
