@@ -164,10 +164,11 @@ class Batcher:
         """Run a batch in a worker and deliver the results; if the worker dies, put the batch back."""
         assert self._pool is not None
         message: dict[str, Any] = {"work": work.as_json(), "items": [item.content for item in batch]}
+        kinds = work.kinds(message["items"])
         if self.retired:
             message["retired"] = [version.as_json() for version in self.retired]
         try:
-            has_loaded = work.kind in worker.done
+            has_loaded = kinds <= worker.done
             timeout_s = self._batch_timeout_s if has_loaded else self._first_timeout_s
             # A worker that is loading gets longer: if short deadlines ended it each time, it would never be ready.
             abandoned_s = _ABANDONED_S if has_loaded else self._batch_timeout_s
@@ -190,13 +191,13 @@ class Batcher:
             _, since = self._working.pop(worker)
         self.pace.note(len(batch), time.monotonic() - since, len(self._pool.workers))
         if "error" not in answer:
-            worker.done.add(work.kind)
+            worker.done |= kinds
             for item, result in zip(batch, answer["results"], strict=True):
                 if not item.result.done():
                     item.result.set_result(result)
             return
         if answer["error"] == "bundle":
-            worker.done.discard(work.kind)  # it has unloaded the model, and cannot load it again
+            worker.done -= kinds  # it has unloaded the model, and cannot load it again
         if len(batch) > 1 and answer["error"] in ("data", "request"):  # one may be wrong: let each fail by itself
             for item in batch:
                 item.is_alone = True

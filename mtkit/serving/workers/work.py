@@ -1,7 +1,7 @@
 """The work for workers: a task, with the model and the options that all items of a batch share."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -55,6 +55,11 @@ class Work:
     def kind(self) -> tuple[ModelVersion, Task, bool]:
         """The parts that a worker must have loaded for it; terms need a different engine than texts."""
         return self.model, self.task, bool(self.terms)
+
+    def kinds(self, items: Sequence[Any]) -> set[Hashable]:
+        """Return the same for these items; those with codes also need what aligns the words."""
+        has_codes = self.task == "translate" and any(item[1:2] == [True] for item in items)
+        return {self.kind, ("alignment", self.model)} if has_codes else {self.kind}
 
     def as_json(self) -> dict[str, Any]:
         """Return the work for a message to a worker."""
