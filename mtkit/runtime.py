@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from mmap import PAGESIZE
 from typing import Literal
@@ -92,6 +93,15 @@ def log_missing_numba(gain: str) -> None:
         log.warning(f"numba cannot be imported ({error}); it would make {gain}")
     elif numba_version() is None:
         log.info(f"numba would make {gain}; install the extra `fast`")
+
+
+def log_missing_loops(parts: Sequence[str]) -> None:
+    """Log that parts of a model, as model.KEY=VALUE, have no compiled loops for decoding, if there are any."""
+    if parts:
+        log.info(
+            f"{', '.join(parts)}: mtkit has no compiled loops for this, so on a CPU a single sentence takes about five "
+            "times as long"
+        )
 
 
 def _vectors() -> str:

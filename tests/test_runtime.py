@@ -1,5 +1,6 @@
 """The settings of a process before it trains."""
 
+import logging
 import os
 import platform
 import subprocess
@@ -8,7 +9,7 @@ import sys
 import pytest
 
 from mtkit.cores import made_by_intel
-from mtkit.runtime import bound_kernel_stores
+from mtkit.runtime import bound_kernel_stores, log_missing_loops
 
 STORES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 
@@ -71,3 +72,11 @@ def test_the_maker_of_the_processor_is_what_the_system_says(tmp_path, monkeypatc
     monkeypatch.setattr("mtkit.cores.Path.read_text", lambda *_, **__: (tmp_path / "missing").open())
     monkeypatch.setattr("mtkit.cores.platform.processor", lambda: "arm")
     assert made_by_intel.__wrapped__() is False
+
+
+def test_parts_without_compiled_loops_are_named(caplog):
+    caplog.set_level(logging.INFO, logger="mtkit")
+    log_missing_loops([])
+    assert not caplog.text
+    log_missing_loops(["model.positions=rotary"])
+    assert "model.positions=rotary" in caplog.text and "five times" in caplog.text

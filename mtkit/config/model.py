@@ -59,6 +59,12 @@ class ModelConfig(Section):
         "embedding (all; needs tokenizer.shared)",
     )
 
+    @property
+    def without_loops(self) -> list[str]:
+        """The parts, as model.KEY=VALUE, that the compiled loops for decoding on a CPU lack."""
+        known = {"norm": ("layernorm",), "activation": ("relu",), "positions": ("sinusoidal", "marian", "learned")}
+        return [f"model.{key}={value}" for key, names in known.items() if (value := getattr(self, key)) not in names]
+
     @model_validator(mode="after")
     def _heads_divide_width(self, info: ValidationInfo) -> Self:
         if is_part(info):

@@ -20,7 +20,14 @@ from mtkit.model import ops
 from mtkit.model.inference import Decoder
 from mtkit.model.quantization import quantize, supported_precision
 from mtkit.model.transformer import Transformer
-from mtkit.runtime import bound_kernel_stores, choose_device, is_out_of_memory, log_missing_numba, set_threads
+from mtkit.runtime import (
+    bound_kernel_stores,
+    choose_device,
+    is_out_of_memory,
+    log_missing_loops,
+    log_missing_numba,
+    set_threads,
+)
 from mtkit.search.beam import BeamSearch, search
 from mtkit.search.constrained import constrained_search
 from mtkit.search.hypothesis import Hypothesis, Segment
@@ -281,6 +288,7 @@ def native_engine(
     precision = decode.exact_precision
     if chosen.type == "cpu" and precision != "bf16":
         log_missing_numba("the translation of a single sentence about five times as fast")
+        log_missing_loops(members[0].config.model.without_loops)
     return NativeEngine([load_model(files) for files in members], chosen, precision, shortlist)
 
 

@@ -178,9 +178,9 @@ class _Beam:
 
     def _is_settled(self, live: list[_Live]) -> bool:
         """Whether no live hypothesis can enter the n best: a total only falls, and the last divisor is the largest."""
-        if len(self._finished) < self._cfg.n_best:
+        if not live or len(self._finished) < self._cfg.n_best:
             return not live
-        highest = max((hypothesis.total for hypothesis in live), default=-math.inf)
+        highest = max(hypothesis.total for hypothesis in live)
         return highest / self._cfg.divisor(self._max_len) <= self._finished[self._cfg.n_best - 1].score
 
     def best(self) -> list[Hypothesis]:

@@ -41,7 +41,6 @@ def _fast_topk(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     width = n_columns * _STRANDS
     columns = values[:, :width].view(n_rows, _STRANDS, n_columns).amax(1).topk(k, sorted=False).indices
     candidates = (columns[:, None, :] + torch.arange(0, width, n_columns)[:, None]).flatten(1)
-    if width < values.size(1):
-        candidates = torch.cat([candidates, torch.arange(width, values.size(1)).expand(n_rows, -1)], dim=1)
+    candidates = torch.cat([candidates, torch.arange(width, values.size(1)).expand(n_rows, -1)], dim=1)
     best, chosen = values.gather(1, candidates).topk(k)
     return best, candidates.gather(1, chosen)

@@ -279,6 +279,21 @@ def test_no_phrase_begins_where_the_model_looks_elsewhere():
     assert placed.ids.index(A) in (0, 2)
 
 
+def test_the_search_goes_on_while_any_live_hypothesis_can_become_the_best():
+    """A text of a alone is finished first; a long one of many c, with a at the end, has the best mean in the end."""
+
+    class Patient(Table):
+        def row(self, prefix):
+            rows = {(): [-9.0, -math.inf, -0.9, -9.0, -0.6, -9.0], (A,): [-0.5, -math.inf, -9.0, -1.0, -9.0, -9.0]}
+            if A in prefix and C in prefix:
+                return [-0.01, -math.inf, -9.0, -9.0, -9.0, -9.0]
+            return rows.get(tuple(prefix), [-9.0, -math.inf, -0.1 if len(prefix) > 3 else -9.0, -9.0, -0.01, -9.0])
+
+    cfg = SearchConfig(beam_size=3, length_normalization="average")
+    [[best]] = run([Patient(0)], [8], cfg, [asking([["a"]])])
+    assert best.ids == [C] * 6 + [A]  # (-0.6 - 5 x 0.01 - 0.1 - 0.01) / 8 is more than (-0.9 - 0.5) / 2
+
+
 def test_unfinished_hypotheses_meet_as_much_as_possible():
     for seed in range(10):
         [hypotheses] = run([Table(seed)], [2], SearchConfig(beam_size=8, n_best=8), [asking([["a"], ["b"], ["c"]])])

@@ -102,6 +102,24 @@ def test_min_len_finds_the_best_of_the_longer_ones(seed, min_len):
     assert (*hypothesis.ids, EOS) == ranking[0]
 
 
+@pytest.mark.parametrize(
+    ("written", "max_len", "allowed"),
+    [
+        ((), 4, {1, 2, 3, 4}),  # room for another token, 2 and 3, and EOS
+        ((), 3, {2, 3}),  # room for 2, 3 and EOS alone
+        ((3,), 4, {1, 2, 4}),
+        ((3,), 3, {2}),
+        ((3,), 2, {2}),
+        ((3, 2), 3, {0, 1, 4}),  # all are there: nothing is forced, not even at the limit
+        ((3, 2, 4), 4, {0, 1, 4}),
+    ],
+)
+def test_tokens_that_must_appear_come_next_only_where_there_is_just_enough_room(written, max_len, allowed):
+    rules = make_rules(DecodeConfig(), [Segment([7], max_len, once=(2, 3))], 0, torch.device("cpu"))
+    adjusted = rules.apply(torch.zeros(1, 1, 5), torch.tensor([[[BOS, *written]]]))
+    assert {token for token in range(5) if adjusted[0, 0, token] == 0} == allowed
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(("once", "never"), [((2,), ()), ((2, 4), ()), ((3,), (2,)), ((), (2, 3)), ((2, 3, 4), ())])
 def test_asking_for_tokens_once_finds_the_best_that_has_each_of_them_once(seed, once, never):

@@ -19,10 +19,7 @@ _MOST_CHOICES = 32  # to choose more tokens, the loop that inserts them would ta
 
 def can_compile(cfg: ModelConfig, precision: str) -> bool:
     """Return whether the loops know all parts of a `Transformer`, and the processor the instructions."""
-    known = (
-        cfg.norm == "layernorm" and cfg.activation == "relu" and cfg.positions in ("sinusoidal", "marian", "learned")
-    )
-    return known and {"fp32": tiles.HAS_FLOATS, "int8": tiles.HAS_BYTES}.get(precision, False)
+    return not cfg.without_loops and {"fp32": tiles.HAS_FLOATS, "int8": tiles.HAS_BYTES}.get(precision, False)
 
 
 class CompiledTransformer:

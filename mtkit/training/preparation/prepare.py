@@ -29,6 +29,7 @@ from mtkit.runtime import (
     choose_device,
     choose_precision,
     keep_freed_memory,
+    log_missing_loops,
     log_missing_numba,
     set_threads,
 )
@@ -192,6 +193,7 @@ def _log_model(run: Prepared, n_threads: int) -> None:
             f"train.r_drop={train.r_drop} has no effect without dropout, except that it doubles the time; remove it, "
             "or set a dropout"
         )
+    log_missing_loops(run.cfg.model.without_loops)
     if device.type == "cpu":
         log_missing_numba("each update about a tenth faster")
 

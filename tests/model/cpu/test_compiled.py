@@ -164,6 +164,15 @@ def test_what_is_not_a_number_stays_so():
 
 
 @torch.no_grad()
+def test_a_relu_does_not_hide_what_is_not_a_number():
+    model = model_of()
+    bias = model.decoder_layers[0].get_parameter("feed_forward.in_proj.bias")
+    bias[3] = torch.nan
+    decoder = CompiledTransformer(model, "fp32")
+    assert decoder.decode_step(torch.tensor([[2]]), decoder.start_decoding(sources(3), 1)).isnan().all()
+
+
+@torch.no_grad()
 def test_choosing_among_too_few_tokens_is_left_to_the_search():
     decoder = CompiledTransformer(model_of(), "fp32")
     cache = decoder.start_decoding(sources(3), 1)
@@ -177,12 +186,16 @@ def test_an_id_beyond_the_vocabulary_is_refused():
 
 
 @pytest.mark.parametrize(
-    "choices", [{"positions": "rotary"}, {"positions": "alibi"}, {"norm": "rmsnorm"}, {"activation": "gelu"}], ids=str
+    "choices",
+    [{"positions": kind} for kind in ("rotary", "relative", "alibi")]
+    + [{"norm": "rmsnorm"}, {"activation": "gelu"}, {"activation": "swiglu"}],
+    ids=str,
 )
 def test_what_the_loops_do_not_know_is_left_to_the_layers(choices):
-    assert can_compile(model_of().cfg, "fp32")
+    assert all(can_compile(model_of(positions=kind).cfg, "fp32") for kind in ("sinusoidal", "marian", "learned"))
     model = model_of(**choices)
     assert not can_compile(model.cfg, "fp32")
+    assert model.cfg.without_loops == [f"model.{key}={value}" for key, value in choices.items()]
     assert ops.decoder(model, "fp32") is None
 
 
