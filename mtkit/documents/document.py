@@ -129,3 +129,4 @@ class Document:
     pack: Callable[[Sequence[bytes]], bytes] = field(default=_first)  # the parts' bytes into those of the file
     placeholders: Sequence[str] = ()  # regular expressions of what a translation must keep exactly
     remarks: Sequence[str] = ()  # what the user should know about the reading
+    src_lang: str | None = None  # text in another language or script stays; None: nothing is known to be

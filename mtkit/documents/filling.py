@@ -10,7 +10,9 @@ import numpy as np
 from mtkit.documents.document import Document, Part, shown
 from mtkit.documents.sentences import Alignment, Sentence, Translated
 from mtkit.documents.skeleton import Filled, Segment
+from mtkit.languages import primary_code
 from mtkit.text.inline import Inline, Interval
+from mtkit.text.scripts import is_in_another_script
 from mtkit.text.transfer import transfer
 from mtkit.text.words import word_spans
 
@@ -59,6 +61,8 @@ def sentences_to_translate(document: Document) -> list[Sentence]:
     marked: dict[str, bool] = {}
     for segment in _segments(document):
         for sentence in sentences_of(segment.inline):
+            if _is_foreign(sentence.text, segment, document):
+                continue
             marked[sentence.text] = marked.get(sentence.text, False) or sentence.is_marked
     return [Sentence(text, is_marked) for text, is_marked in marked.items()]
 
@@ -74,7 +78,13 @@ def fill(document: Document, results: Mapping[str, Translated]) -> TranslatedDoc
         for index, segment in enumerate(part.reading.all_segments):
             n_sentences += len(segment.inline.sentences)
             n_codes += segment.inline.n_places
-            paragraph = assemble(segment.inline, results, segment.write)
+            of_sentences = {
+                sentence.text: Translated(sentence.text, ("foreign",))
+                if _is_foreign(sentence.text, segment, document)
+                else results[sentence.text]
+                for sentence in sentences_of(segment.inline)
+            }
+            paragraph = assemble(segment.inline, of_sentences, segment.write)
             of_segment[index] = list(_notes(segment, paragraph, _place(part, segment)))
             if not any(note.kind == LEFT for note in of_segment[index]):
                 translations[index] = Filled(paragraph.text, bool(of_segment[index]))
@@ -88,6 +98,12 @@ def fill(document: Document, results: Mapping[str, Translated]) -> TranslatedDoc
     return TranslatedDocument(document.pack(merged), n_segments, n_sentences, n_codes, tuple(notes))
 
 
+def _is_foreign(sentence: str, segment: Segment, document: Document) -> bool:
+    """Return whether a sentence is not in the source language: by its script, or as the document says."""
+    is_other = segment.lang and document.src_lang and primary_code(segment.lang) != primary_code(document.src_lang)
+    return bool(is_other) or is_in_another_script(sentence, document.src_lang)
+
+
 def _place(part: Part[Any], segment: Segment) -> str:
     return ", ".join(filter(None, [shown(part.name), segment.place]))
 
@@ -98,6 +114,7 @@ def _segments(document: Document) -> Iterable[Segment]:
 
 REASONS = {  # by fault: what a sentence does
     "codes": "it is one text with so many words and tags that placing them would take too long; split it",
+    "foreign": "it is in another language",
     "empty": "the model returned an empty translation for a sentence",
     "loop": "repeats itself",
     "length": "has an unlikely length",
@@ -110,12 +127,13 @@ REASONS = {  # by fault: what a sentence does
 
 def _notes(segment: Segment, paragraph: Paragraph, place: str) -> Iterable[Note]:
     src, tgt = segment.inline.text, paragraph.plain
-    for fault in ("empty", "codes"):
-        if fault in paragraph.faults:
+    for fault in ("empty", "codes", "foreign"):
+        if fault in paragraph.faults and (fault != "foreign" or src == tgt):
             yield Note(place, LEFT, REASONS[fault], src, src)
             return
     if paragraph.faults:
-        yield Note(place, CHECK, ", ".join(REASONS[fault] for fault in paragraph.faults), src, tgt)
+        reasons = {**REASONS, "foreign": "keeps a sentence in another language"}
+        yield Note(place, CHECK, ", ".join(reasons[fault] for fault in paragraph.faults), src, tgt)
     forced = Counter({"placeholder": paragraph.n_placed, "tag": paragraph.n_guessed})
     for noun, n in forced.items():
         if n:

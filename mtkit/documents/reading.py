@@ -2,7 +2,7 @@
 
 import codecs
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 
@@ -105,7 +105,7 @@ def document_of(raw: bytes, format_name: str, options: Options, name: str = "doc
         document = read(raw, options)
         for part in document.parts:
             _ = part.reading  # so that an error is raised now
-        return document
+        return replace(document, src_lang=options.src_lang)
     except DataError as error:
         raise DataError(f"{name}: {error}") from None
 

@@ -50,6 +50,7 @@ class Segment:
     put: Put  # returns the edits that write a translation into the text
     write: Callable[[str], str] = str  # turns text into the format's, such as & into &amp;
     refuse: Callable[[str], str] = _accept  # returns why a translation cannot take its place; "" if it can
+    lang: str | None = None  # the language that the document gives it
 
     @classmethod
     def at(cls, start: int, end: int, inline: Inline, place: str, *, write: Callable[[str], str] = str) -> "Segment":

@@ -57,7 +57,8 @@ def translate_text(translator: Translator, text: str, *, format: str = "text") -
 
 def translate_bytes(translator: Translator, raw: bytes, options: Options) -> TranslatedDocument:
     """Translate the bytes of a document whose format the options name."""
-    document = document_of(raw, options.format or "text", options)
+    src_lang = options.src_lang or (translator.files.config.data.src_lang if translator.files else None)
+    document = document_of(raw, options.format or "text", replace(options, src_lang=src_lang))
     worker = SentenceTranslator(translator, document.placeholders)
     found = sentences_to_translate(document)
     translations: dict[str, Translated] = {}

@@ -255,7 +255,7 @@ class Service:
             if corrected is not None and not n_alternatives:
                 return corrected_text(text, corrected, path)
             async with self.deadline():
-                source = await SourceText.read(text, format, read)
+                source = await SourceText.read(text, format, path[0].src, read)
                 results = await self._translate(
                     *(source.sentences, source.document.placeholders, path),
                     n_best=n_alternatives + 1,
@@ -283,7 +283,7 @@ class Service:
                 yield whole
                 return
             codes = [self.models.code(src), *(model.tgt for model in path)]
-            source = await SourceText.read(text, "text")
+            source = await SourceText.read(text, "text", src)
             results: dict[str, Result] = {}
             at, size = 0, 1
             while at < len(source.sentences):

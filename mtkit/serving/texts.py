@@ -86,11 +86,14 @@ class SourceText:
     is_large: bool  # to fill it takes long
 
     @classmethod
-    async def read(cls, text: str, format: Format, read: Reader | None = None) -> "SourceText":
-        """Read a text, with the given reader if there is one. Raises BadRequest if the text is not in this format."""
+    async def read(cls, text: str, format: Format, src: str, read: Reader | None = None) -> "SourceText":
+        """Read a text in a language, with the given reader if there is one.
+
+        Raises BadRequest if the text is not in this format.
+        """
         is_large = len(text) > _LARGE or format != "text" or read is not None
         try:
-            document, sentences = await _apart(partial(_read, text, read or partial(_read_as, format)), is_large)
+            document, sentences = await _apart(partial(_read, text, read or partial(_read_as, format, src)), is_large)
         except (MtkitError, UnicodeEncodeError) as error:
             raise BadRequest(without_options(str(error))) from None
         return cls(document, sentences, is_large)
@@ -118,8 +121,8 @@ def _read(text: str, read: Reader) -> tuple[Document, list[Sentence]]:
     return document, sentences_to_translate(document)
 
 
-def _read_as(format: Format, text: str) -> Document:
-    return document_of(text.encode("utf-8"), format, Options(format=format), "text")
+def _read_as(format: Format, src: str, text: str) -> Document:
+    return document_of(text.encode("utf-8"), format, Options(format=format, src_lang=src), "text")
 
 
 def _fill(document: Document, results: Mapping[str, Translated], n_alternatives: int) -> tuple[str, list[str]]:

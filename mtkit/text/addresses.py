@@ -19,7 +19,8 @@ ADDRESS = (
     rf"(?:/(?:{_REST})?)?"
 )
 _ADDRESS = re.compile(ADDRESS)
-_MAYBE = re.compile(rf"@|\.[{_LATIN_GREEK_CYRILLIC}0-9_-]|://")  # without such a part, a line has none
+# Without such a part, a line has none.
+_MAYBE = re.compile(rf"@|\.[{_LATIN_GREEK_CYRILLIC}0-9_-]|://|(?i:www\.)")
 
 
 def addresses_in(text: str) -> list[str]:

@@ -107,6 +107,20 @@ def letters_in(scripts: tuple[str, ...]) -> npt.NDArray[np.bool_]:
     return mask
 
 
+def is_in_another_script(text: str, code: str | None) -> bool:
+    """Return whether a text is in scripts that a language is not written in; False for an unknown language.
+
+    Text in any script may have Latin names, so other languages need a letter of their own, and Latin ones nearly half.
+    """
+    scripts = scripts_of(code)
+    if not scripts or ("Latin" in scripts and text.isascii()):
+        return False
+    letters = [character for character in text if character.isalpha()]
+    is_own = letters_in(scripts)
+    n_own = sum(bool(is_own[ord(letter)]) for letter in letters)
+    return bool(letters) and n_own <= (0.4 * len(letters) if "Latin" in scripts else 0)
+
+
 @cache
 def character_kinds() -> npt.NDArray[np.uint8]:
     """Return the kind of each code point, as bits: LETTER (with the marks on letters), SPACE, DIGIT, BROKEN.

@@ -11,6 +11,7 @@ from mtkit.text.placeholders import PLACEHOLDER
     [
         "https://example.org/a_b?q=1,5&r=2#x",
         "HTTP://EXAMPLE.ORG",
+        "www.हिन्दी",
         "ftp://example.org/pub/",
         "https://en.wikipedia.org/wiki/Orange_(fruit)",
         "https://example.org/users/{id}",

@@ -14,6 +14,7 @@ from mtkit.text.inline_tags import tag_names, without_tags
         ("<my-tag x:y='1'>a</my-tag>", ["<my-tag>", "</my-tag>"]),
         ("3 < 4, a <- b, I <3 you, <3>", ["<3>"]),
         ("<https://example.org> or <me@example.org>", []),
+        ("%<n>d of %<all>.2f in 5%<b>x</b>", ["<b>", "</b>"]),  # Ruby's placeholders
         ("<!-- a comment --> and <!DOCTYPE html>", []),
     ],
 )

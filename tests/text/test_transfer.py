@@ -105,6 +105,52 @@ def test_a_line_break_stays_at_the_end_of_its_line_whatever_the_alignment_says()
     assert transfer(inline, text, aligned(inline.text, text, "0-1 2-3 5-2")).text == "Le nom .<tab/>Il est ici."
 
 
+@pytest.mark.parametrize(
+    ("of_first", "of_last", "expected"), [(1.0, 0.5, "un <img> et deux"), (0.5, 1.0, "un et <img> deux")]
+)
+def test_a_code_stays_beside_the_neighbour_with_the_stronger_link(of_first, of_last, expected):
+    inline = segment("one <img> two")
+    weights = np.array([[of_first, 0.0], [0.0, 0.0], [0.0, of_last]])  # nothing shows on which side "et" belongs
+    assert transfer(inline, "un et deux", weights).text == expected
+
+
+def test_a_link_counts_as_far_as_its_source_word_has_no_others():
+    inline = segment("<b>one</b> two")
+    weights = np.array([[0.5, 0.0], [0.5, 0.4], [0.0, 0.8 / 3]])  # "y" has 0.5 of "one" to itself, and 0.6 of "two"
+    assert transfer(inline, "x y z", weights).text == "<b>x</b> y z"
+
+
+def kept(text: str, value: str):
+    """Return a text in which a value is a code that stands for text."""
+    before, after = text.split(value)
+    return inline_of([part for part in (before, Code(value, "single", is_text=True), after) if part])
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "links", "expected"),
+    [
+        ("I love @x and", "J'aime et", "0-0 1-1 2-2", "J'aime @x et"),
+        ("the oranges, @x love", "les oranges aiment", "0-0 1-1 3-2", "les oranges @x aiment"),  # the comma is lost
+        ("see (@x) and", "voir et", "0-0 3-1", "voir @x et"),
+        ("love @x. And", "aime. Et", "0-0 1-1 2-2", "aime @x. Et"),
+        ("我@x爱", "I love", "0-0 1-1", "I @x love"),
+        ("I @x love", "我爱", "0-0 1-1", "我@x爱"),
+        ("of @x oranges", "d'oranges", "0-0 1-1", "d'@x oranges"),
+    ],
+)
+def test_kept_text_is_divided_from_the_words_beside_it(source, target, links, expected):
+    inline = kept(source, "@x")
+    assert transfer(inline, target, aligned(inline.text, target, links)).text == expected
+
+
+def test_tags_around_kept_text_keep_their_places_in_it():
+    inline = segment("see <a>#<b>cats</b></a> now")
+    target = "#cats voir"
+    words = [(0, 3), (4, 9), (10, 13)], [(0, 5), (6, 10)]
+    weights = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]])
+    assert transfer(inline, target, weights, words=words).text == "<a>#<b>cats</b></a> voir"
+
+
 def test_guessed_places_are_counted():
     inline = segment("<b>one</b> <i>two</i>")
     assert transfer(inline, "un deux", aligned(inline.text, "un deux", "0-0 1-1")).n_guessed == 0

@@ -2,6 +2,8 @@
 
 import html
 import re
+import sys
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -51,6 +53,8 @@ _CHARSET = re.compile(
 _SPACES = re.compile(r"[ \t\r\n\f]+")
 _CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
 _ENTITY = re.compile(r"&([^\W\d][\w.-]*);")
+_LANGUAGE = re.compile(r"""\s(?:xml:)?lang\s*=\s*["']?([a-zA-Z]{2,3}(?:[-_]\w+)*)""", re.IGNORECASE)
+Language = tuple[int, str | None]  # from this character on; None: as the whole page
 Value = tuple[int, int, Callable[[str], str]]  # where it stands, and what writes it
 
 
@@ -75,6 +79,7 @@ class Page:
     values: Sequence[Value]  # of those attributes, and texts in drawings
     text: str  # with tokens in their places
     runs: Sequence[Sequence[Piece]]  # of `text`: what stands between each two block elements
+    languages: Sequence[Language]  # of the elements in `text`
     remarks: Sequence[str] = ()  # what the user should know about the reading
 
     @classmethod
@@ -88,8 +93,11 @@ class Page:
         tags = html_tags.tags_of(source, is_xml=is_xml)
         values = list(values_in(source, tags, is_xml=is_xml))
         text = hold_out(source, [(start, end) for start, end, _ in values])
-        runs = list(_runs(text, html_tags.tags_of(text, is_xml=is_xml), is_xml=is_xml))
-        return cls(source, is_xml, values, text, runs, [*remarks, *_remarks(source, tags, is_xml=is_xml)])
+        tags_of_text = html_tags.tags_of(text, is_xml=is_xml)
+        runs = list(_runs(text, tags_of_text, is_xml=is_xml))
+        languages = list(_languages(tags_of_text, is_xml=is_xml))
+        remarks += _remarks(source, tags, is_xml=is_xml)
+        return cls(source, is_xml, values, text, runs, languages, remarks)
 
 
 def read_page(page: Page) -> Reading:
@@ -99,7 +107,8 @@ def read_page(page: Page) -> Reading:
         Segment.at(start, end, value_of(page.source[start:end]), place(start), write=write)
         for start, end, write in page.values
     ]
-    return Reading(page.text, list(_segments(page.text, page.runs, line_of(page.text))), values)
+    found = _segments(page.text, page.runs, line_of(page.text), page.languages)
+    return Reading(page.text, list(found), values)
 
 
 def segments(text: str, place: Callable[[int], str]) -> Iterator[Segment]:
@@ -107,11 +116,35 @@ def segments(text: str, place: Callable[[int], str]) -> Iterator[Segment]:
     return _segments(text, _runs(text, html_tags.tags_of(text)), place)
 
 
-def _segments(text: str, runs: Iterable[Sequence[Piece]], place: Callable[[int], str]) -> Iterator[Segment]:
+def _segments(
+    text: str, runs: Iterable[Sequence[Piece]], place: Callable[[int], str], languages: Sequence[Language] = ()
+) -> Iterator[Segment]:
     for run in runs:
         segment = segment_of(text, html_text.with_notes(text, run), _MARKUP, place)
         if segment is not None:
-            yield replace(segment, write=writer(segment.inline.source, html_text.write))
+            at = next((p.start for p in run if p.code is None and has_letters(text[p.start : p.end])), 0)
+            index = bisect_right(languages, at, key=lambda change: change[0]) - 1
+            lang = languages[index][1] if index >= 0 else None
+            yield replace(segment, write=writer(segment.inline.source, html_text.write), lang=lang)
+
+
+def _languages(tags: Sequence[FoundTag], *, is_xml: bool) -> Iterator[Language]:
+    """Yield where the language changes that elements give their text.
+
+    That of the whole page does not count, because many a page gives itself a wrong one.
+    """
+    ends = html_text.ends_of(tags, is_xml=is_xml)
+    around: list[tuple[int, str | None]] = [(sys.maxsize, None)]  # the ends of the elements, and their languages
+    for index, (start, _, tag) in enumerate(tags):
+        while around[-1][0] <= start:
+            end, _ = around.pop()
+            yield end, around[-1][1]
+        found = _LANGUAGE.search(tag["rest"]) if tag is not None and index in ends else None
+        if tag is not None and found and tag["name"].lower() not in ("html", "body"):
+            around.append((tags[ends[index]][1], found[1]))
+            yield start, found[1]
+    for depth in range(len(around) - 1, 0, -1):
+        yield around[depth][0], around[depth - 1][1]
 
 
 def value_of(raw: str) -> Inline:
