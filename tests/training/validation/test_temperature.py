@@ -1,6 +1,7 @@
 """The temperature that makes a classifier's probabilities right."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -21,6 +22,7 @@ def test_a_classifier_without_mistakes_among_n_examples_is_sure_by_their_number(
     # Platt 1999: the right label has (n + 1) / (n + L), each other 1 / (n + L), so exp(logit / T) = n + 1.
     labels = torch.arange(n) % n_labels
     logits = torch.full((n, n_labels), 2.0).scatter_(1, labels[:, None], 2.0 + logit)
-    scaled, record = calibrate(Labels(n_labels), scores_of(logits, labels))
+    model: Any = Labels(n_labels)
+    scaled, record = calibrate(model, scores_of(logits, labels))
     assert record["temperature"] == pytest.approx(logit / math.log(n + 1), rel=1e-6)
     torch.testing.assert_close(scaled.logits, logits / record["temperature"])
