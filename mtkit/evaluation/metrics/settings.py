@@ -66,9 +66,10 @@ def tokenizer_for(language: str | None, references: Sequence[str] = ()) -> Token
     if code in WITHOUT_SPACES:
         return "char"
     if english_name(code) is None and (tokenizer := _tokenizer_of(references)) != "13a":
+        named = f"{language} is not a language code" if language else "their language is unknown"
         log.warning(
-            f"the references are in a script without spaces, but their language is {language or 'unknown'}, which is "
-            f"not a language code: BLEU uses tokenizer {tokenizer}; set data.tgt_lang, or give --tgt-lang"
+            f"the references are in a script without spaces between words, but {named}: BLEU uses tokenizer "
+            f"{tokenizer}; set data.tgt_lang, or give --tgt-lang"
         )
         return tokenizer
     return "13a"
