@@ -140,7 +140,7 @@ class Queue:
         most = min(math.ceil(n_items / n_idle), share)
         batch: list[Item] = []
         n_tokens = 0
-        while alike and len(batch) < most and (not batch or n_tokens < self._cfg.batch_tokens):
+        while alike and len(batch) < most and n_tokens < self._cfg.batch_tokens:
             call = alike.pop(0)
             if batch and call.items[0].is_alone:
                 break
