@@ -195,6 +195,7 @@ def test_xhtml_that_is_not_well_formed_is_read_as_html_and_the_user_learns_why()
         '<!DOCTYPE html [<!ENTITY no "no > no">]><p>the cat & dog</p>',
         "<p>the cat &lt;%= no %&gt; runs {{ no && no }}</p>",
         "<template><p>the cat</p></template><object>runs</object><noscript>now</noscript>",
+        "<script src=no /><p>no</p></script><p>the cat</p>",
         "<textarea>no <b> no</textarea><iframe><p>no</p></iframe><p>the cat</p>",
         "<p>the <svg><style>no</style><title>cat</title><g><text x=1>runs <tspan>now</tspan></text></g></svg></p>",
         "<svg translate=no><text>no</text></svg><math><mi>no</mi><mtext>the cat</mtext></math>",

@@ -24,6 +24,7 @@ def codes(line: str) -> list[str]:
         ("run <code>ls -l <b>x</b></code> now", "run  now", ["<code>ls -l <b>x</b></code>"]),
         ('<i translate="no">The <i>Who</i></i>!', "!", ['<i translate="no">The <i>Who</i></i>']),
         ("<!-- a > b --> x", " x", ["<!-- a > b -->"]),
+        ("<!--> x --> y", " x --> y", ["<!-->"]),
         ("1 < 2 and 3 > 2", "1 < 2 and 3 > 2", []),
         ("<code>not closed", "not closed", ["<code>"]),
         ("<B>big</b>", "big", ["<B>", "</b>"]),
@@ -34,6 +35,11 @@ def codes(line: str) -> list[str]:
 def test_tags_are_codes_and_entities_characters(line, text, found):
     inline = parse(line)
     assert (inline.text, codes(line), inline.source) == (text, found, line)
+
+
+def test_a_slash_closes_a_tag_unless_it_ends_a_value_without_quotes():
+    spans = parse("<a href=x/>this</a> <img src=x /> <b class='x'/>").spans
+    assert [len(span.codes) for span in spans] == [2, 1, 1]
 
 
 class Peer(html.parser.HTMLParser):
