@@ -7,7 +7,7 @@ import time
 from collections.abc import MutableMapping
 from typing import Any
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
@@ -25,7 +25,9 @@ class Arrival:
 
     def __init__(self, app: ASGIApp, cfg: ServeConfig, metrics: Metrics) -> None:
         self._app, self._cfg, self._metrics = app, cfg, metrics
-        self._behind: Any = ProxyHeadersMiddleware(self._count, cfg.proxies)  # type: ignore[arg-type]
+        self._behind: Any = None
+        if cfg.proxies:
+            self._behind = ProxyHeadersMiddleware(self._count, cfg.proxies)  # type: ignore[arg-type]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -33,17 +35,17 @@ class Arrival:
             await self._app(scope, receive, send)
             return
         id, prefix = "", self._cfg.prefix
-        if self._cfg.proxies and (scope.get("client") or ("",))[0] in self._behind.trusted_hosts:
+        if self._behind is not None and (scope.get("client") or ("",))[0] in self._behind.trusted_hosts:
             headers = Headers(scope=scope)
             id = headers.get("x-request-id", "")
             forwarded = headers.get("x-forwarded-prefix", "").rstrip("/")
             if _PREFIX.fullmatch(forwarded):  # which the proxy has removed from the path
                 prefix, scope["path"] = forwarded, forwarded + scope["path"]
-        scope["request_id"] = id if _ID.fullmatch(id) else secrets.token_hex(8)
+        scope["request_id"] = id if id and _ID.fullmatch(id) else secrets.token_hex(8)
         if prefix and not _add_prefix(scope, prefix):
             await RedirectResponse(f"{prefix}/")(scope, receive, send)
             return
-        await self._behind(scope, receive, send)
+        await (self._behind or self._count)(scope, receive, send)
 
     async def _count(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, then count it and log it."""
@@ -53,7 +55,7 @@ class Arrival:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(raw=message["headers"])["X-Request-ID"] = scope["request_id"]
+                message["headers"] = [*message["headers"], (b"x-request-id", scope["request_id"].encode())]
             await send(message)
 
         with self._metrics.in_flight():
