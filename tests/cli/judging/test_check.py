@@ -99,7 +99,8 @@ def test_a_model_is_checked_on_what_it_gives_to_users(run, shared_bundle):
             assert case["translations"] == [translations[source] for source in case["sources"]]
     assert found["model"] == str(shared_bundle)
     assert (result.exit_code, found["passed"]) == (1, False)  # the tiny model's words are random
-    assert [check["passed"] for check in found["checks"]] == [True, False, False]
+    # its tokenizer knows no digits, so numbers are kept
+    assert [check["passed"] for check in found["checks"]] == [True, True, False]
 
 
 def test_progress_and_the_model_go_to_stderr_only(run, shared_bundle):
