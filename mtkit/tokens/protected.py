@@ -5,6 +5,7 @@ know: characters that it has no piece for, so that the model sees single bytes o
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from copy import copy
 from typing import NamedTuple
@@ -74,10 +75,10 @@ class Protector:
             is_inside_word = text[start - 1 : start].isalpha() and text[end : end + 1].isalpha()  # a hyphen
             if self._is_foreign(character) if character[0].isalpha() else not is_inside_word:
                 found.append((start, end))
+        numbers = [match.span() for match in _NUMBER.finditer(text) if meets(found, match.span())]
         label = _LABEL.match(text)
         if label and (label.start(2), label.end(2)) in found and not self._has_word(label[1].lower()):
-            found.append((label.start(1), label.end(2)))
-        numbers = [match.span() for match in _NUMBER.finditer(text) if meets(found, match.span())]
+            numbers.append((label.start(1), label.end(2)))
         return sorted([*found, *numbers])
 
     def _has_word(self, words: str) -> bool:
@@ -94,8 +95,9 @@ class Protector:
 
 
 def meets(spans: Sequence[Span], span: Span) -> bool:
-    """Return whether a span overlaps one of others."""
-    return any(start < span[1] and span[0] < end for start, end in spans)
+    """Return whether a span overlaps one of others, which are in order and do not overlap."""
+    before = bisect_left(spans, (span[1], 0))
+    return before > 0 and spans[before - 1][1] > span[0]
 
 
 def _joined(spans: Sequence[Span]) -> list[Span]:
