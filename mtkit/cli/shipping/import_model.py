@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from mtkit.bundle import hint_of_hub
 from mtkit.cli.options import check_new_folder
 from mtkit.errors import MtkitError, UsageError
 
@@ -61,6 +60,8 @@ def import_model(
     The command detects the format from the content, and prints the folder of the bundle.
     """
     if not path.exists():
+        from mtkit.bundle import hint_of_hub
+
         hint = hint_of_hub(path)
         raise MtkitError(f"{path}: no such file or folder{f'; {hint}' if hint else ''}")
     if (src_lang is None) != (tgt_lang is None):
