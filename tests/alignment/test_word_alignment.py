@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from tiny_models import tiny_transformer
 from torch import Tensor
 
 from mtkit.alignment.attention import align, attention_weights, interval_weights, piece_words, token_words, word_links
@@ -113,18 +114,19 @@ def test_the_layer_that_shows_alignment_best(n_layers, layer):
     assert alignment_layer(n_layers) == layer
 
 
-def test_weights_come_from_the_last_layer_but_one_and_its_first_head_if_guided(same_place, monkeypatch):
-    heads = [torch.rand(1, 2, 2, 2).softmax(-1) for _ in same_place.decoder_layers]
-    for layer, weights in zip(same_place.decoder_layers, heads, strict=True):
+def test_weights_come_from_the_last_layer_but_one_and_its_first_head_if_guided(monkeypatch):
+    model = tiny_transformer(90, n_decoder_layers=3)
+    heads = [torch.rand(1, 2, 2, 2).softmax(-1) for _ in model.decoder_layers]
+    for layer, weights in zip(model.decoder_layers, heads, strict=True):
         monkeypatch.setattr(layer.cross_attention, "weights", lambda x, keys, bias, weights=weights: weights)
     pairs = [ForcedPair([5], [6])]
 
     def found(**options) -> Tensor:
-        return attention_weights(same_place, pairs, **options)[0]
+        return attention_weights(model, pairs, **options)[0]
 
     torch.testing.assert_close(found(), heads[1].mean(1)[0, :1])
     torch.testing.assert_close(found(layer=2), heads[2].mean(1)[0, :1])
-    monkeypatch.setattr(same_place, "is_guided", True)
+    monkeypatch.setattr(model, "is_guided", True)
     torch.testing.assert_close(found(), heads[1][0, 0, :1])
     torch.testing.assert_close(found(layer=2), heads[2].mean(1)[0, :1])
 

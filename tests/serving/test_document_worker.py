@@ -102,9 +102,12 @@ def test_a_document_that_needs_too_much_memory_says_so(tmp_path, monkeypatch):
     assert "memory" in worker.answer({"task": "read"})["error"]
 
 
-def test_a_fault_of_ours_is_no_error_of_the_document(tmp_path):
+def test_a_fault_of_ours_or_of_the_disk_is_no_error_of_the_document(tmp_path, monkeypatch):
     worker = DocumentWorker(tmp_path / "missing.txt", tmp_path / "b.txt", Options("text"))
-    assert "FileNotFoundError" in worker.answer({"task": "read"})["fault"]
+    assert "missing.txt" in worker.answer({"task": "read"})["disk"]
+    (tmp_path / "missing.txt").write_bytes(b"text")
+    monkeypatch.setattr(document_worker, "document_of", {}.__getitem__)
+    assert "Error" in worker.answer({"task": "read"})["fault"]
 
 
 def test_the_process_gives_way_has_a_limit_and_can_be_killed(tmp_path, monkeypatch):
