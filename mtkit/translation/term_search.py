@@ -81,8 +81,10 @@ class TermSearch:
     def _is_harmless(self, segment: Segment, plain: Hypothesis, hypothesis: Hypothesis) -> bool:
         """Whether a translation is finished, about as likely as the plain one around its phrases, and has no new fault.
 
-        If the plain one has a forbidden phrase, another one may be less likely.
+        If the plain one has a forbidden phrase, another one may be less likely. An empty one has nothing to spoil.
         """
+        if not plain.ids:
+            return hypothesis.finished and segment.has_each_once(hypothesis.ids)
         is_likely = self._lost(plain, hypothesis) <= _MOST_LOST
         may_be_unlikely = segment.constraints is not None and segment.constraints.which_met(plain.ids) is None
         has_each_once = segment.has_each_once(hypothesis.ids) or not segment.has_each_once(plain.ids)

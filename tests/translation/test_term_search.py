@@ -79,6 +79,11 @@ def test_a_sentence_that_the_term_would_wreck_is_given_without_it(search, wreck)
     assert asked == [(), ("mice",)]
 
 
+def test_a_translation_with_the_term_is_better_than_an_empty_one(search):
+    texts, _ = search({(): [("", -4.0)], ("mice",): [(PLACED, -16.0)]}, ["mice"])
+    assert texts == [PLACED]
+
+
 @pytest.mark.parametrize(("lost", "expected"), [(0.7, PLACED), (0.9, PLAIN)])
 def test_a_sentence_may_lose_more_the_longer_it_is(search, spm, lost, expected):
     n_tokens = len(Tokenizer.load(spm).encode(PLAIN)) + 1
