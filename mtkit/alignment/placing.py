@@ -40,15 +40,14 @@ def without(text: str, spans: Sequence[Interval]) -> Inline:
 
 def _with_marks(text: str, spans: Sequence[Interval]) -> list[Interval]:
     spans = [_with_brackets(text, span) for span in spans]
-    rest = text
-    for start, end in spans:
-        rest = rest[:start] + " " * (end - start) + rest[end:]
-    words = [index for index, character in enumerate(rest) if character.isalnum()]
+    ends = [0, *(end for _, end in spans)]
+    between = zip(ends, [*(start for start, _ in spans), len(text)], strict=True)
+    words = [index for start, end in between for index in range(start, end) if text[index].isalnum()]
     if not words:
         return [(0, len(text))]
     first = [span for span in spans if span[0] < words[0]]
     last = [span for span in spans if span[0] > words[-1]]
-    spans = [span for span in spans if span not in first and span not in last]
+    spans = [span for span in spans if words[0] < span[0] < words[-1]]
     if first:
         marks = _MARKS.match(text, first[-1][1])
         spans.insert(0, (first[0][0], marks.end() if marks else first[-1][1]))
