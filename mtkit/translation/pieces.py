@@ -11,6 +11,7 @@ from typing import Literal, get_args
 
 from mtkit.alignment.placing import readable, without
 from mtkit.config.tags import TOKENS
+from mtkit.text.identifiers import is_identifier
 from mtkit.text.inline import Inline
 from mtkit.text.sentences import sentence_spans
 from mtkit.tokens.placeholders import Placeholders, Replaced
@@ -94,6 +95,9 @@ class Cutter:
     def _inline(self, text: str) -> Inline | None:
         if self._removed == "nothing":
             return None
+        is_marks = text and text.isprintable() and not any(map(str.isalnum, text))
+        if is_marks or is_identifier(text):
+            return without(text, [(0, len(text))])
         protected = self._protector.find(text)
         if not protected.spans or not (protected.has_unknown or self._removed == "all"):
             return None

@@ -211,6 +211,8 @@ class Review:
 
     def _faults(self, piece: Piece, candidate: Candidate, before: Sequence[Fault] = ()) -> tuple[Fault, ...]:
         """Return the faults of a candidate. before: those of an earlier one, whose words must be translated now."""
+        if piece.is_blank:  # its translation is a copy
+            return ()
         faults = find_faults(piece.text, candidate.text, finished=candidate.finished, tgt_lang=self._tgt_lang)
         if any(fault.kind in ("empty", "length", "omission") for fault in faults):
             return faults

@@ -114,6 +114,13 @@ def test_a_translation_that_hit_its_length_limit_is_searched_for_again():
     assert line.faults == () and line.n_best[0].finished
 
 
+def test_a_copy_of_what_the_model_does_not_read_is_not_suspect():
+    answers = Answers({})
+    piece = Piece("order_id", ([],), Replaced("", {}))
+    [line] = review(answers).window([[piece]], [[candidate("order_id")]])
+    assert (line.text, line.faults, answers.asked) == ("order_id", (), [])
+
+
 def test_a_retry_of_sampling_draws_from_another_seed():
     answers = Answers({SRC: [GOOD]})
     review(answers, sampling=True, seed=2**32 - 1).window([line_of(SRC)], [[candidate(NO_NUMBER)]])
