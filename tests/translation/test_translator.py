@@ -127,7 +127,7 @@ def warnings(caplog, monkeypatch):
 def test_every_line_gives_one_line_in_its_place_and_blank_stays_blank(lines, batch, window, beam_size):
     translator = copying(batch_sentences=batch, beam_size=beam_size)
     texts = [translation.text for translation in translator.stream(lines, window=window)]
-    assert texts == [" ".join(line.split()) for line in lines]
+    assert texts == [" ".join(line.split()) if any(map(str.isalpha, line)) else line.strip() for line in lines]
 
 
 def test_blank_lines_never_reach_the_model():
