@@ -43,7 +43,7 @@ _POSTS = (
     r"|(?<![\w:]):(?=[0-9_-]*[a-zA-Z+])[a-zA-Z0-9_+-]{1,50}:(?![\w:])"
 )
 
-PROSE = (ADDRESS, _VARIABLE, templates.IN_PROSE, _POSTS)  # of text for people
+PROSE = (ADDRESS, _VARIABLE, _PERCENT_IN_LINE, templates.IN_PROSE, _POSTS)  # of text for people
 _OF_PROGRAMS = (ADDRESS, _VARIABLE, _PERCENT, _OPTION, _NESTED, _VUE_ADDRESS)
 STRINGS = (*_OF_PROGRAMS, _POSTS)  # of the messages of programs
 

@@ -51,6 +51,8 @@ def translator(tokenizer, *, copies=False):
         ("I love oranges \U0001f606.", ["I love oranges."], "I LOVE ORANGES \U0001f606."),
         ("one \u2192 two", ["one two"], "ONE \u2192 TWO"),
         ("\u266a \u266a", [], "\u266a \u266a"),
+        ("Hello %s now", ["Hello now"], "HELLO %s NOW"),
+        ("at 5 % off", ["at off"], "AT 5 % OFF"),
         ("!!! ,,", [], "!!! ,,"),
         ("A-12.", [], "A-12."),
         ("See www.a.org now", ["See www.a.org now", "See now"], "SEE www.a.org NOW"),
