@@ -52,6 +52,8 @@ def translator(tokenizer, *, copies=False):
         ("one \u2192 two", ["one two"], "ONE \u2192 TWO"),
         ("\u266a \u266a", [], "\u266a \u266a"),
         ("Hello %s now", ["Hello now"], "HELLO %s NOW"),
+        ("<b>Go</b> home &amp; rest", ["Go home rest"], "<b>GO</b> HOME &amp; REST"),
+        ("a < b, and c > d", ["a b, and c d"], "A < B, AND C > D"),
         ("at 5 % off", ["at off"], "AT 5 % OFF"),
         ("!!! ,,", [], "!!! ,,"),
         ("A-12.", [], "A-12."),
