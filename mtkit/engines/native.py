@@ -204,7 +204,7 @@ class NativeEngine:
         """Search with constraints; if a segment has a draft, put the phrases into it, too, and add that at the end."""
         search_cfg = SearchConfig.from_config(cfg, n_best)
         places = [self._places(segment) for segment in segments]
-        limits = [None if place is None else place.most_tokens + 1 for place in places]
+        limits = [None if place is None else place.limit for place in places]
         shorter = [
             segment if limit is None else replace(segment, max_len=min(segment.max_len, limit))
             for segment, limit in zip(segments, limits, strict=True)

@@ -7,7 +7,7 @@ those that skip the phrases. The beam has the same size for any number of phrase
 Two things keep the phrases in their places. A model that does not expect a phrase gives it about the same low
 probability everywhere. So a hypothesis begins a phrase only while the model looks at the source term, and the less it
 looks there, the lower the hypothesis is ranked (`placement`). And no translation may become so long that the phrase's
-cost hardly counts: see `Places.most_tokens`.
+cost hardly counts: see `Places.limit`.
 """
 
 import math

@@ -24,7 +24,7 @@ _EDGE = "\0"
 _MATCHES_ANYWHERE = re.compile(f"[{UNSPACED}\u0f00-\u0fff\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7ff\uff66-\uffdc]")
 _BEFORE_CAPITAL = FINAL + ":"
 _LEAST_ATTENTION = 0.01
-_LOOKING = 0.1  # share of the attention; a the word that the model is about to translate gets far more
+_LOOKING = 0.02  # share of the attention; a word that the model is about to translate gets far more
 
 
 @lru_cache(maxsize=1 << 16)

@@ -14,6 +14,9 @@ import torch
 from mtkit.search.constraints import Constraints, Form, Matcher, Requirement, folded, joins
 from mtkit.search.step import DecodeStep
 
+_ROOM = 6  # tokens, EOS counted, that a translation with phrases may be longer than the draft and the phrases
+_LONGEST = 2  # times the draft
+
 Attention = Sequence[Sequence[float]]  # of each token of a translation to each token of the source
 
 
@@ -93,6 +96,14 @@ class Places:
             n_replaced[block.requirement] += block.end - block.start
         needed = [requirement.times * requirement.n_tokens for requirement in self.constraints.required]
         return len(self._draft) + sum(max(0, n - less) for n, less in zip(needed, n_replaced, strict=True))
+
+    @property
+    def limit(self) -> int:
+        """The most tokens that a search with the phrases may try, EOS counted.
+
+        The words around a phrase may need more room than in the draft, where that leaves the work within bounds.
+        """
+        return max(self.most_tokens + 1, min(self.most_tokens + _ROOM, _LONGEST * len(self._draft)))
 
     def substituted(self) -> list[int] | None:
         """Return the draft with a phrase in each place of a requirement that it does not meet; None without places."""

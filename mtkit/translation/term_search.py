@@ -19,6 +19,7 @@ from mtkit.tokens.tokenizer import Tokenizer
 
 # Nats for each token of the plain translation. A phrase that costs little fits in; one that costs much does harm.
 _LITTLE_LOST, _MOST_LOST = 0.2, 0.8
+_WIDER = 2  # times the plain beam, for phrases that are short beside the plain translation
 
 
 @dataclass(frozen=True)
@@ -47,11 +48,18 @@ class TermSearch:
             replace(segments[index], constraints=replace(wanted, draft=tuple(best[index][0].ids)))
             for index, wanted in constraints.items()
         ]
-        for (index, wanted), found in zip(constraints.items(), self._decode(again), strict=True):
-            best[index] = self._improved(replace(segments[index], constraints=wanted), wanted, best[index], found)
+        results: dict[int, list[Hypothesis]] = {}
+        for factor in (1, _WIDER):
+            chosen = [segment for segment in again if _width(segment) == factor]
+            indices = [index for index, segment in zip(constraints, again, strict=True) if _width(segment) == factor]
+            results |= zip(indices, self._decode(chosen, factor), strict=True)
+        for index, wanted in constraints.items():
+            with_phrases = replace(segments[index], constraints=wanted)
+            best[index] = self._improved(with_phrases, wanted, best[index], results[index])
 
-    def _decode(self, segments: Sequence[Segment]) -> list[list[Hypothesis]]:
-        results = sorted(self.engine.decode(segments, self.decode, self.n_best), key=lambda item: item[0])
+    def _decode(self, segments: Sequence[Segment], factor: int = 1) -> list[list[Hypothesis]]:
+        decode = self.decode.model_copy(update={"beam_size": factor * self.decode.beam_size})
+        results = sorted(self.engine.decode(segments, decode, self.n_best), key=lambda item: item[0])
         return [hypotheses for _, hypotheses in results]
 
     def _improved(
@@ -108,3 +116,11 @@ class TermSearch:
             for h in (plain, hypothesis)
         )
         return bool(new_kinds - plain_kinds)
+
+
+def _width(segment: Segment) -> int:
+    """Return how many times the plain beam the search with phrases has; its work stays below five plain searches."""
+    constraints = segment.constraints
+    assert constraints is not None
+    n_phrase_tokens = sum(requirement.times * requirement.n_tokens for requirement in constraints.required)
+    return _WIDER if 2 * n_phrase_tokens <= len(constraints.draft or ()) else 1

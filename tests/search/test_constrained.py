@@ -265,12 +265,12 @@ def test_no_phrase_begins_where_the_model_looks_elsewhere():
             return [*row[:2], -0.1 if not prefix else row[2], *row[3:]]
 
         def attention(self, prefix):
-            return [0.1, 0.9] if len(prefix) == 2 else [0.95, 0.05]
+            return [0.1, 0.9] if len(prefix) == 2 else [0.99, 0.01]
 
     cfg = SearchConfig(beam_size=1, length_penalty=0.0)
     constraints = asking([["a b"]], src_positions=(1,))
     tokens, state = [], constraints.start()
-    for token_id, attention in ((C, (0.95, 0.05)), (C, (0.1, 0.9))):
+    for token_id, attention in ((C, (0.99, 0.01)), (C, (0.1, 0.9))):
         beginning = state.next_ids(attention)[1]
         tokens.append(sorted(beginning))
         state = state.advance(token_id, attention=attention)
