@@ -210,7 +210,7 @@ def _note_tag(state: _State, start: int) -> None:
     _note_single(state, start)
     found = TAG.match(state.src, start)
     if found is not None and found.end() == state.pos:
-        state.tags.append((*found.span(), found))
+        state.tags.append((*found.span(), found if found["name"] else None))
 
 
 def _note_link(state: _State, start: int) -> None:
