@@ -31,6 +31,7 @@ FORMATS: Mapping[str, tuple[str, ...]] = {  # and their file extensions
     "odf": ("odt", "ott", "ods", "ots", "odp", "otp", "odg", "otg", "odm"),
     "epub": ("epub",),
 }
+FILE_EXTENSIONS = tuple(f".{extension}" for extensions in FORMATS.values() for extension in extensions)
 _ROOMS = {  # where the module of a format's name is
     "pages": ("text", "html", "markdown", "epub"),
     "messages": ("json", "yaml", "toml", "properties", "apple", "po", "csv", "xliff"),

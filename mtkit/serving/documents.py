@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from mtkit.config.serving import LimitsConfig
 from mtkit.console import log, log_fault
-from mtkit.documents.reading import FORMATS, Options, format_named
+from mtkit.documents.reading import FILE_EXTENSIONS, FORMATS, Options, format_named
 from mtkit.documents.sentences import Sentence, Translated
 from mtkit.errors import MtkitError
 from mtkit.files import LOCK, locked
@@ -131,8 +131,7 @@ class Documents:
             raise TooLarge(f"the file has {len(raw) / 1e6:.1f} MB; the limit is {self._limits.max_file_mb:g} MB")
         format = format or format_named(Path(PureWindowsPath(name).name))
         if format not in FORMATS:
-            endings = ", ".join(ending for endings in FORMATS.values() for ending in endings)
-            raise BadRequest(f"Invalid file: unknown file extension; known ones are {endings}")
+            raise BadRequest(f"Invalid file: unknown file extension; the service reads {', '.join(FILE_EXTENSIONS)}")
         models = self._service.models
         tgt = models.code(tgt)
         if src is not None:

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 from starlette.responses import JSONResponse
 
-from mtkit.documents.reading import FORMATS
+from mtkit.documents.reading import FILE_EXTENSIONS
 from mtkit.serving.backend import Backend
 from mtkit.serving.caller import Caller
 from mtkit.serving.detection import UNDETERMINED, Detection, Source
@@ -421,7 +421,7 @@ class _Dialect:
             keyRequired=self._backend.cfg.keys.required,
             suggestions=self._backend.corrections is not None,
             filesTranslation=True,
-            supportedFilesFormat=[f".{ending}" for endings in FORMATS.values() for ending in endings],
+            supportedFilesFormat=[*FILE_EXTENSIONS],
             language=LanguagesToStartWith(
                 source=NamedLanguage(code=_AUTO, name="Auto Detect"),
                 target=NamedLanguage(code=target, name=names[target]),

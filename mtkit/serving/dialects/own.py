@@ -10,7 +10,7 @@ from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel
 
-from mtkit.documents.reading import FORMATS
+from mtkit.documents.reading import FILE_EXTENSIONS
 from mtkit.serving.backend import Backend
 from mtkit.serving.caller import Caller
 from mtkit.serving.detection import UNDETERMINED, choose_source
@@ -261,7 +261,7 @@ def _offer(backend: Backend) -> Offer:
         languages=[LanguageReply(code=language.code, name=language.name) for language in models.languages],
         pairs=[Pair(source=source, target=target, path=[source, *way]) for source, target, way in ways],
         limits=Limits(**{name: getattr(cfg.limits, name) for name in Limits.model_fields}),
-        endings=[f".{ending}" for endings in FORMATS.values() for ending in endings],
+        endings=FILE_EXTENSIONS,
         takes_corrections=backend.corrections is not None,
         takes_keys=cfg.keys.file is not None,
         needs_key=cfg.keys.required,
