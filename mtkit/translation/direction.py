@@ -40,10 +40,7 @@ class DirectionCheck:
         data = self._files.config.data
         problem = _problem(self._text.verdict(_WARN_MARGIN, FEW_WORDS), self._text, data)
         if not problem and self._text.is_unfamiliar:
-            problem = (
-                f"is unlike the training text of this {data.src_lang}-{data.tgt_lang} model: its words are "
-                f"{self._text.foreignness:.1f} times as hard to predict, so many translations may be wrong"
-            )
+            problem = f"{_unlike(self._text, data)}, so many translations may be wrong"
         if problem:
             log.warning(f"the text {problem}; is {self._files.folder} the right model?")
         self.is_done = bool(problem) or self._text.is_enough
@@ -80,8 +77,10 @@ def _problem(verdict: Verdict, text: Resemblance, data: DataConfig) -> str:
             f"({data.src_lang}): {text.n_tgt:,} of {text.n_tgt + text.n_src:,} words are likelier there"
         )
     if verdict == "neither":
-        return (
-            f"is unlike the training text of this {data.src_lang}-{data.tgt_lang} model: its words "
-            f"are {text.foreignness:.1f} times as hard to predict, so it is in another language or on another subject"
-        )
+        return f"{_unlike(text, data)}, so it is in another language or on another subject"
     return ""
+
+
+def _unlike(text: Resemblance, data: DataConfig) -> str:
+    model = f"{data.src_lang}-{data.tgt_lang} model"
+    return f"is unlike the training text of this {model}: its words are {text.foreignness:.1f} times as hard to predict"
