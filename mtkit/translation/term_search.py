@@ -50,9 +50,8 @@ class TermSearch:
         ]
         results: dict[int, list[Hypothesis]] = {}
         for factor in (1, _WIDER):
-            chosen = [segment for segment in again if _width(segment) == factor]
-            indices = [index for index, segment in zip(constraints, again, strict=True) if _width(segment) == factor]
-            results |= zip(indices, self._decode(chosen, factor), strict=True)
+            chosen = {i: segment for i, segment in zip(constraints, again, strict=True) if _width(segment) == factor}
+            results |= zip(chosen, self._decode([*chosen.values()], factor), strict=True)
         for index, wanted in constraints.items():
             with_phrases = replace(segments[index], constraints=wanted)
             best[index] = self._improved(with_phrases, wanted, best[index], results[index])
