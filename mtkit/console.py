@@ -18,7 +18,7 @@ def counted(n: int, noun: str) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """Return a text of at most so many characters; … stands for the end of a longer one."""
+    """Return the text, or its first characters and an ellipsis if it has more than `most` characters."""
     return text if len(text) <= most else text[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
