@@ -53,8 +53,8 @@ SEARCHES = {
 }
 
 
-def models_of(decoder: str, n_models: int) -> list[Transformer]:
-    shape: dict[str, Any] = {"n_decoder_layers": 2, "decoder": decoder}
+def models_of(n_models: int, **choices: str) -> list[Transformer]:
+    shape: dict[str, Any] = {"n_decoder_layers": 2, **choices}
     return [tiny_transformer(VOCAB_SIZE, seed=seed, scale=2.0, **shape) for seed in range(n_models)]
 
 

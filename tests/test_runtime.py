@@ -78,5 +78,5 @@ def test_parts_without_compiled_loops_are_named(caplog):
     caplog.set_level(logging.INFO, logger="mtkit")
     log_missing_loops([])
     assert not caplog.text
-    log_missing_loops(["model.positions=rotary"])
-    assert "model.positions=rotary" in caplog.text and "five times" in caplog.text
+    log_missing_loops(["model.positions=alibi"])
+    assert "model.positions=alibi" in caplog.text and "five times" in caplog.text

@@ -62,7 +62,8 @@ class ModelConfig(Section):
     @property
     def without_loops(self) -> list[str]:
         """The parts, as model.KEY=VALUE, that the compiled loops for decoding on a CPU lack."""
-        known = {"norm": ("layernorm",), "activation": ("relu",), "positions": ("sinusoidal", "marian", "learned")}
+        positions = "sinusoidal", "marian", "learned", "rotary"
+        known = {"norm": ("layernorm",), "activation": ("relu",), "positions": positions}
         return [f"model.{key}={value}" for key, names in known.items() if (value := getattr(self, key)) not in names]
 
     @model_validator(mode="after")

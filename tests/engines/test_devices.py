@@ -44,7 +44,7 @@ def test_mixed_devices_are_noticed():
 @pytest.mark.parametrize("name", SEARCHES)
 def test_every_search_finds_on_a_gpu_what_it_finds_on_the_cpu(name, decoder):
     search = SEARCHES[name]
-    models = models_of(decoder, search.n_models)
+    models = models_of(search.n_models, decoder=decoder)
     expected = decode(NativeEngine(copy.deepcopy(models), shortlist=SHORTLIST), search)
     with PretendedGpu():
         found = decode(NativeEngine(models, device="cuda", shortlist=SHORTLIST), search)

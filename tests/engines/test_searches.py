@@ -20,7 +20,8 @@ if not tiles.HAS_FLOATS:
     pytest.skip("this processor lacks the instructions", allow_module_level=True)
 
 every_search = pytest.mark.parametrize("name", SEARCHES)
-every_decoder = pytest.mark.parametrize("decoder", ["attention", "ssru"])
+KINDS: list[dict[str, str]] = [{}, {"decoder": "ssru"}, {"positions": "rotary"}]
+every_kind = pytest.mark.parametrize("kind", KINDS, ids=str)
 
 
 @torch.no_grad()
@@ -37,8 +38,8 @@ def forced_log_prob(models: list[Transformer], src, hypothesis: Hypothesis, allo
     return sum(math.log(mean[position, token]) for position, token in enumerate(tgt[1:]))
 
 
-def loops_and_models(decoder: str, precision: str, n_models: int = 1) -> tuple[NativeEngine, list[Transformer]]:
-    engine = NativeEngine(models_of(decoder, n_models), precision=precision, shortlist=SHORTLIST)
+def loops_and_models(kind: dict[str, str], precision: str, n_models: int = 1) -> tuple[NativeEngine, list[Transformer]]:
+    engine = NativeEngine(models_of(n_models, **kind), precision=precision, shortlist=SHORTLIST)
     assert all(isinstance(one, CompiledTransformer) for one in engine._decoders)
     return engine, engine.models
 
@@ -52,11 +53,11 @@ def assert_forced_scores(models, hypotheses, search, *, within: float) -> None:
             assert hypothesis.log_prob == pytest.approx(expected, abs=within)
 
 
-@every_decoder
+@every_kind
 @every_search
-def test_loops_find_what_the_layers_find_and_score_it_as_the_model_does(name, decoder, monkeypatch):
+def test_loops_find_what_the_layers_find_and_score_it_as_the_model_does(name, kind, monkeypatch):
     search = SEARCHES[name]
-    engine, models = loops_and_models(decoder, "fp32", search.n_models)
+    engine, models = loops_and_models(kind, "fp32", search.n_models)
     hypotheses = decode(engine, search)
     assert_forced_scores(models, hypotheses, search, within=1e-3)
     monkeypatch.setattr(ops, "decoder", lambda model, precision: None)
@@ -65,10 +66,10 @@ def test_loops_find_what_the_layers_find_and_score_it_as_the_model_does(name, de
 
 
 @pytest.mark.skipif(not tiles.HAS_BYTES, reason="this processor lacks the instructions")
-@every_decoder
+@every_kind
 @every_search
-def test_in_int8_a_search_scores_what_it_finds_as_the_layers_in_int8_do(name, decoder):
+def test_in_int8_a_search_scores_what_it_finds_as_the_layers_in_int8_do(name, kind):
     search = SEARCHES[name]
-    engine, models = loops_and_models(decoder, "int8", search.n_models)
+    engine, models = loops_and_models(kind, "int8", search.n_models)
     # The layers round other numbers; a hypothesis with another one's history is several nats off.
     assert_forced_scores(models, decode(engine, search), search, within=0.5)

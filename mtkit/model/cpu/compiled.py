@@ -41,7 +41,12 @@ class CompiledTransformer:
         of_bytes = precision == "int8"
         self._like = np.empty(0, np.uint8 if of_bytes else np.float32)
         self._src, self._tgt = _array(model.src_embedding.weight), _array(model.tgt_embedding.weight)
-        self._src_positions, self._tgt_positions = model.src_positions, model.tgt_positions
+        self._is_rotary = self.cfg.positions == "rotary"
+        self._src_positions, self._tgt_positions = (
+            [model.encoder_layers[0].self_attention.rotary] * 2  # the same table in all layers
+            if self._is_rotary
+            else [model.src_positions, model.tgt_positions]
+        )
         self._encoder = pack_products(list(_encoder_products(model)), of_bytes=of_bytes)
         self._decoder = pack_products(list(_decoder_products(model)), of_bytes=of_bytes)
         self._encoder_norms = pack_norms(_norms(model.encoder_layers, model.encoder_norm))
@@ -63,13 +68,14 @@ class CompiledTransformer:
             *self._encoder,
             self._encoder_norms,
             self._src,
-            _positions(self._src_positions, given.shape[1], self.cfg.d_model),
+            _positions(self._src_positions, given.shape[1]),
             self._like,
             given[is_token],
             starts,
             self.cfg.n_encoder_layers,
             self.cfg.n_heads,
             self._is_before,
+            self._is_rotary,
             cross,
         )
         return CompiledCache(self, starts, cross, beam_size, given.shape[1])
@@ -102,7 +108,7 @@ class CompiledTransformer:
             *self._decoder,
             self._decoder_norms,
             self._tgt,
-            _positions(self._tgt_positions, cache.length + 1, self.cfg.d_model),
+            _positions(self._tgt_positions, cache.length + 1),
             self._like,
             last_ids.contiguous().numpy(),
             cache.slots,
@@ -115,6 +121,7 @@ class CompiledTransformer:
             self.cfg.n_decoder_layers,
             self.cfg.n_heads,
             self._is_before,
+            self._is_rotary,
             self.is_recurrent,
             self._aligning,
             hidden,
@@ -251,10 +258,10 @@ def _norms(layers: Sequence[nn.Module], last: nn.Module) -> list[nn.LayerNorm]:
     return [residual.norm for residual in residuals] + ([last] if isinstance(last, nn.LayerNorm) else [])
 
 
-def _positions(module: Any, n: int, d_model: int) -> NDArray[np.float32]:
+def _positions(module: Any, n: int) -> NDArray[np.float32]:
     """Return the vectors of at least n positions; as the module itself, raise ValueError if it is limited to fewer."""
     if n > len(module.table):
-        module(torch.empty(n, d_model))  # makes its table longer
+        module(torch.empty(n, module.table.size(1)))  # makes its table longer
     return _array(module.table)
 
 

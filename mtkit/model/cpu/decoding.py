@@ -100,6 +100,30 @@ def _normalize_rows(x, n, size, norm):
 
 
 @inlined
+def _put_token(token, factor, position, is_rotary, x):
+    """Set x to the scaled embedding of a token plus its position, unless attention rotates by it; (D,) each."""
+    if is_rotary:
+        for j in range(x.size):
+            x[j] = token[j] * factor
+    else:
+        for j in range(x.size):
+            x[j] = token[j] * factor + position[j]
+
+
+@inlined
+def _rotate(x, position, n_heads):
+    """Rotate each head of x, (n_heads x d_head,), by the sines and cosines of a position, as `RotaryPositions` does."""
+    half = position.size // 2
+    for head in range(n_heads):
+        middle = (2 * head + 1) * half
+        one, other = x[middle - half : middle], x[middle : middle + half]
+        for j in range(half):
+            sin, cos, first, second = position[j], position[half + j], one[j], other[j]
+            one[j] = first * cos - second * sin
+            other[j] = second * cos + first * sin
+
+
+@inlined
 def _attend(query, rows, places, keys, values, n_heads, scores, out, attention, n_looking):
     """Set out to softmax(q k^T / sqrt(d_head)) v, heads apart (Vaswani et al. 2017, equation 1); query, out: (D,).
 
@@ -148,12 +172,28 @@ def _feed_forward(x, n, size, is_before, norm, weights, numbers, table, first, r
 
 
 @compiled
-def encode(weights, numbers, table, norms, embedding, positions, like, ids, starts, n_layers, n_heads, is_before, out):
+def encode(
+    weights,
+    numbers,
+    table,
+    norms,
+    embedding,
+    positions,
+    like,
+    ids,
+    starts,
+    n_layers,
+    n_heads,
+    is_before,
+    is_rotary,
+    out,
+):
     """Set out to the keys and values that the decoder's layers find in the source: (tokens, whole panels).
 
     ids: (tokens,), sentence after sentence; starts: (B + 1,), where each begins. like: an empty array of the inputs'
-    type. is_before: whether norms come before sublayers. Products of a layer: queries, keys and values; their output;
-    the two of the feed-forward. After them comes the one that makes out.
+    type. positions: vectors to add to embeddings, (positions, D); is_rotary: instead, the sines and cosines by which
+    heads rotate, (positions, d_head). is_before: whether norms come before sublayers. Products of a layer: queries,
+    keys and values; their output; the two of the feed-forward. After them comes the one that makes out.
     """
     size = embedding.shape[1]
     factor = np.float32(np.sqrt(np.float64(size)))
@@ -174,15 +214,16 @@ def encode(weights, numbers, table, norms, embedding, positions, like, ids, star
         for b in range(first, last):
             for t in range(starts[b + 1] - starts[b]):
                 i = starts[b] - begin + t
-                own, position = embedding[ids[begin + i]], positions[t]
-                for j in range(size):
-                    x[i, j] = own[j] * factor + position[j]
+                _put_token(embedding[ids[begin + i]], factor, positions[t], is_rotary, x[i, :size])
         for layer in range(n_layers):
             one, norm = 4 * layer, norms[2 * layer]
             _put_inputs(x, n, size, is_before, norm, row, inputs, scales)
             multiply(inputs, scales, n, weights, numbers, table[one], packed, PLAIN)
             for b in range(first, last):
                 own = places[starts[b] - begin : starts[b + 1] - begin]
+                if is_rotary:
+                    for t in range(own.size):
+                        _rotate(packed[own[t], : 2 * size], positions[t], 2 * n_heads)
                 for i in own:
                     query = packed[i, :size]
                     _attend(query, packed, own, size, 2 * size, n_heads, scores, mixed, nowhere, 0)
@@ -233,6 +274,7 @@ def step(
     n_layers,
     n_heads,
     is_before,
+    is_rotary,
     is_recurrent,
     aligning,
     out,
@@ -268,9 +310,7 @@ def step(
         n = min(n_most, out.shape[0] - first)
         for i in range(n):
             b, k = (first + i) // beam_size, (first + i) % beam_size
-            token, position = embedding[ids[b, k]], positions[length]
-            for j in range(size):
-                x[i, j] = token[j] * factor + position[j]
+            _put_token(embedding[ids[b, k]], factor, positions[length], is_rotary, x[i, :size])
             if not is_recurrent:
                 past, path = before[slots[b], parents[b, k]], after[slots[b], k]
                 for t in range(length):
@@ -289,6 +329,8 @@ def step(
             else:
                 for i in range(n):
                     b, k = (first + i) // beam_size, (first + i) % beam_size
+                    if is_rotary:
+                        _rotate(packed[i, : 2 * size], positions[length], 2 * n_heads)
                     rows, path = own[layer, slots[b]], after[slots[b], k]
                     target = rows[path[length]]
                     for j in range(2 * size):

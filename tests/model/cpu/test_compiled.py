@@ -18,7 +18,16 @@ if not tiles.HAS_FLOATS:
     pytest.skip("this processor lacks the instructions", allow_module_level=True)
 
 PRECISIONS = ["fp32", *(["int8"] if tiles.HAS_BYTES else [])]
-KINDS = [{}, {"norm_position": "post"}, {"decoder": "ssru"}, {"positions": "learned"}, {"positions": "marian"}]
+KINDS = [
+    {},
+    {"norm_position": "post"},
+    {"decoder": "ssru"},
+    {"positions": "learned"},
+    {"positions": "marian"},
+    {"positions": "rotary"},
+    {"positions": "rotary", "n_heads": 1},
+    {"positions": "rotary", "decoder": "ssru", "norm_position": "post"},
+]
 V = 150  # more than two panels of outputs, and not whole ones
 
 every_precision = pytest.mark.parametrize("precision", PRECISIONS)
@@ -89,9 +98,10 @@ def test_a_step_gives_the_logits_and_the_attention_of_the_layers(kind):
 
 
 @pytest.mark.skipif(not tiles.HAS_BYTES, reason="this processor lacks the instructions")
+@pytest.mark.parametrize("kind", [{}, {"positions": "rotary"}], ids=str)
 @torch.no_grad()
-def test_a_step_in_int8_is_as_close_to_the_model_as_the_layers_in_int8_are():
-    model, src = model_of(), sources(7, 3, 9, 1)
+def test_a_step_in_int8_is_as_close_to_the_model_as_the_layers_in_int8_are(kind):
+    model, src = model_of(**kind), sources(7, 3, 9, 1)
     exact, plain, ours = (
         torch.stack([logits[0] for logits, _ in walk(decoder, src, 20, [0])])
         for decoder in (model, quantize(model, "int8"), CompiledTransformer(model, "int8"))
@@ -101,7 +111,7 @@ def test_a_step_in_int8_is_as_close_to_the_model_as_the_layers_in_int8_are():
 
 
 @every_precision
-@pytest.mark.parametrize("kind", [{}, {"decoder": "ssru"}], ids=str)
+@pytest.mark.parametrize("kind", [{}, {"decoder": "ssru"}, {"positions": "rotary"}], ids=str)
 @torch.no_grad()
 def test_a_sentence_does_not_depend_on_its_batch_to_the_last_bit(kind, precision):
     decoder = CompiledTransformer(model_of(**kind), precision)
@@ -187,12 +197,14 @@ def test_an_id_beyond_the_vocabulary_is_refused():
 
 @pytest.mark.parametrize(
     "choices",
-    [{"positions": kind} for kind in ("rotary", "relative", "alibi")]
+    [{"positions": kind} for kind in ("relative", "alibi")]
     + [{"norm": "rmsnorm"}, {"activation": "gelu"}, {"activation": "swiglu"}],
     ids=str,
 )
 def test_what_the_loops_do_not_know_is_left_to_the_layers(choices):
-    assert all(can_compile(model_of(positions=kind).cfg, "fp32") for kind in ("sinusoidal", "marian", "learned"))
+    assert all(
+        can_compile(model_of(positions=kind).cfg, "fp32") for kind in ("sinusoidal", "marian", "learned", "rotary")
+    )
     model = model_of(**choices)
     assert not can_compile(model.cfg, "fp32")
     assert model.cfg.without_loops == [f"model.{key}={value}" for key, value in choices.items()]
