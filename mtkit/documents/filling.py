@@ -15,6 +15,7 @@ from mtkit.text.inline import Inline, Interval
 from mtkit.text.scripts import is_in_another_script
 from mtkit.text.transfer import transfer
 from mtkit.text.words import word_spans
+from mtkit.translation.segments import gap_after
 
 LEFT = "left"  # the segment is as it was in the source
 CHECK = "check"  # its translation looks wrong
@@ -149,14 +150,17 @@ def sentences_of(inline: Inline) -> list[Sentence]:
 def assemble(inline: Inline, results: Mapping[str, Translated], write: Callable[[str], str] = str) -> Paragraph:
     """Return a segment's translation from those of its sentences.
 
-    results: by the sentences' texts. What stands between sentences stays as it is.
+    results: by the sentences' texts. What stands between sentences stays as it is; where nothing does, there is a space
+    if the translation puts one between its sentences.
     write: turns text into that of the document.
     """
     intervals = inline.sentences
     found = [_as_it_was(results[inline.text[start:end]], inline.text[start:end]) for start, end in intervals]
     plain, tgt_intervals, at = "", [], 0
+    is_same = all(inline.text[start:end] == one.text for (start, end), one in zip(intervals, found, strict=True))
     for (start, end), translated in zip(intervals, found, strict=True):
-        plain += inline.text[at:start]
+        is_glued = start == at and not (is_same or inline.text[at - 1 : at].isalnum())
+        plain += gap_after(plain, "") if is_glued else inline.text[at:start]
         tgt_intervals.append((len(plain), len(plain) + len(translated.text)))
         plain += translated.text
         at = end

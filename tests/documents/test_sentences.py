@@ -130,7 +130,21 @@ def test_a_code_between_sentences_keeps_its_spaces():
     assert found.text == "Un chat. <img> Deux chiens."
 
 
+@pytest.mark.parametrize(
+    ("text", "translations", "translation"),
+    [
+        ("他打网球。她唱歌。", ["He plays.", "She sings."], "He plays. She sings."),
+        ("He plays the game.She sings a song.", ["他打。", "她唱。"], "他打。她唱。"),
+        ("He plays the game.She sings a song.", ["Il joue.", "Elle chante."], "Il joue. Elle chante."),
+    ],
+)
+def test_sentences_without_a_space_get_one_if_the_translation_has_them(text, translations, translation):
+    assert assemble(html_text.parse(text), _results(html_text.parse(text), translations)).text == translation
+
+
 def test_a_paragraph_that_stays_is_as_it_was():
+    chinese = html_text.parse("他打网球。她唱歌。")
+    assert assemble(chinese, _results(chinese, [one.text for one in sentences_of(chinese)])).text == chinese.source
     inline = html_text.parse("One <b>&quot;cat&quot;</b>&nbsp;&gt;  two. Three.")
     same = {sentence.text: Translated(sentence.text) for sentence in sentences_of(inline)}
     assert assemble(inline, same, html_text.write).text == inline.source

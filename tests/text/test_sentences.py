@@ -85,6 +85,39 @@ def test_an_opening_quotation_mark_begins_the_next_sentence():
 
 
 @pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("He plays tennis.", "He loves your aunt."),
+        ("Does he play tennis?", "I do not know."),
+        ("There is not one good thing to learn.", "Learning takes place."),  # FLORES
+        ("Er spielt wirklich gern!", "Über Tennis weiß er alles."),
+        ("Dijo “no lo sé.”", "¿Qué más dijo?"),
+        ("Он играет хорошо.", "Она любит его."),
+        ("The red house burns...", "Help me!"),
+    ],
+)
+def test_sentences_without_a_space_between_them_are_two(first, second):
+    assert sentences(first + second) == [first, second]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Visit us on example.com or on www.example.Org today.",
+        "It costs 3.14 in the U.S.A and has a Ph.D. in it.",
+        "The file lies in node.js or README.Md of the folder.",
+        "Use fmt.Println or the class System.Net for it.",
+        "Call obj.Method of it.",
+        "Please read a.b.Some and notes.Final.docx before.",
+        "At 356 a.C. em Roma.",
+        "He searches on Yahoo!Answers for it.",
+    ],
+)
+def test_a_mark_inside_a_name_ends_no_sentence(sentence):
+    assert sentences(sentence) == [sentence]
+
+
+@pytest.mark.parametrize(
     ("text", "marks"),
     [
         ("It rains.", "."),
