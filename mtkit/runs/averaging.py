@@ -1,15 +1,28 @@
 """Average the weights of a run's checkpoints, or of models of the same shape, and write a bundle."""
 
+import shutil
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from mtkit.bundle import SHARE_OF_SEVERAL, BundleFiles, load_network, read_bundle, save_bundle
+from mtkit.alignment.coverage import FILE as ALIGNMENT_FILE
+from mtkit.bundle import (
+    FACTS,
+    MANIFEST,
+    BundleFiles,
+    add_to_bundle,
+    bundle_file,
+    load_network,
+    read_bundle,
+    save_bundle,
+)
 from mtkit.config.reading.differences import differences
 from mtkit.config.reading.loading import load_config
 from mtkit.console import log
+from mtkit.data.sides import FILE as SIDES_FILE
 from mtkit.distributed.weights import load_weights
 from mtkit.errors import BundleError, CheckpointError, UsageError
 from mtkit.model.networks import new_network
@@ -40,6 +53,8 @@ def average_checkpoints(run_dir: Path, steps: Sequence[int], out: Path) -> list[
     spm = run_dir / "src.spm", run_dir / "tgt.spm"
     facts = read_record(run_dir).get("text", {}).get("facts", {})
     save_bundle(out, model.state_dict(), cfg, *spm, training={"step": steps[-1], "averaged_steps": steps, **facts})
+    if (run_dir / "model" / MANIFEST).exists():
+        _copy_files_of_text(read_bundle(run_dir / "model", task="any"), out)
     return steps
 
 
@@ -64,8 +79,16 @@ def average_bundles(folders: Sequence[Path], out: Path) -> None:
     checksums = [bundle.manifest["sha256"]["model.safetensors"] for bundle in bundles]
     spm = first.folder / "src.spm", first.folder / "tgt.spm"
     of_first = first.manifest.get("training", {})
-    facts = {key: of_first[key] for key in (SHARE_OF_SEVERAL,) if key in of_first}
+    facts = {key: of_first[key] for key in FACTS if key in of_first}
     save_bundle(out, means, first.config, *spm, training={"averaged_models": checksums, **facts})
+    _copy_files_of_text(first, out)
+
+
+def _copy_files_of_text(files: BundleFiles, out: Path) -> None:
+    """Copy what a bundle records of its training text, and what holds for other weights, too."""
+    for name in (ALIGNMENT_FILE, SIDES_FILE):
+        if path := bundle_file(files, name):
+            add_to_bundle(out, name, partial(shutil.copyfile, path))
 
 
 def _beginning(bundle: BundleFiles) -> Path:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from mtkit.alignment.coverage import Coverage, is_short
+from mtkit.alignment.coverage import Coverage, is_short, usual_ratio
 from mtkit.alignment.placing import Aligner
 from mtkit.bundle import SHARE_OF_SEVERAL, BundleFiles, bundle_file, find_model, read_bundle
 from mtkit.config.decoding import DecodeConfig
@@ -236,9 +236,13 @@ class Translator:
 
         among: words that an earlier translation left out.
         """
-        if not (among or is_short(piece.text, candidate.text)) or self._coverage is None:
+        if not (among or is_short(piece.text, candidate.text, self._usual_ratio)) or self._coverage is None:
             return ""
         return self._coverage.left_out(piece.ids[0], candidate.ids, candidate.text, among)
+
+    @cached_property
+    def _usual_ratio(self) -> float:
+        return usual_ratio(self.files)
 
     @cached_property
     def _coverage(self) -> Coverage | None:

@@ -1,11 +1,13 @@
 """Words of a source without a counterpart, by a lexicon written out by hand."""
 
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
 import pytest
 
-from mtkit.alignment.coverage import Coverage, is_short
+from mtkit.alignment.coverage import Coverage, is_short, usual_ratio
+from mtkit.bundle import read_bundle
 from mtkit.errors import BundleError
 from mtkit.tokens.tokenizer import Tokenizer
 
@@ -94,8 +96,18 @@ def test_words_that_were_left_out_before_must_be_translated_now():
 
 
 def test_words_count_only_if_the_translation_is_short():
-    assert is_short("I love oranges and small dogs.", "J'aime les oranges.")
-    assert not is_short("I love oranges and small dogs.", "J'aime les oranges et l'eau.")
+    assert is_short("I love oranges and small dogs.", "J'aime les oranges.", usual_ratio=1.18)
+    assert not is_short("I love oranges and small dogs.", "J'aime les oranges et l'eau.", usual_ratio=1.18)
+    # English is shorter than German, so that this one has all of its source
+    assert not is_short("Wir haben gestern Abend Freunde eingeladen.", "We had friends over last night", 0.85)
+    assert is_short("Wir haben gestern Abend Freunde eingeladen.", "We had friends over last night", 1.18)
+
+
+def test_the_usual_length_is_that_of_the_training_text(shared_bundle):
+    files = read_bundle(shared_bundle)
+    for training, ratio in (({"target_letters_per_source_letter": 0.85}, 0.85), ({}, 1.185)):
+        assert usual_ratio(replace(files, manifest={"training": training})) == ratio
+    assert usual_ratio(None) == 1.185
 
 
 def test_an_empty_side_leaves_nothing_out():

@@ -7,8 +7,9 @@ import torch
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
-from mtkit.bundle import SHARE_OF_SEVERAL, load_bundle, save_bundle
+from mtkit.bundle import LETTERS_RATIO, SHARE_OF_SEVERAL, bundle_file, load_bundle, read_bundle, save_bundle
 from mtkit.cli import app
+from mtkit.config.reading.loading import load_config
 from mtkit.errors import BundleError, CheckpointError, UsageError
 from mtkit.runs.averaging import average_bundles, average_checkpoints
 from mtkit.runs.train import train
@@ -41,10 +42,23 @@ def test_the_chosen_checkpoints_of_a_run_are_averaged(runs, tmp_path):
     assert average_checkpoints(runs / "a", [20, 18], tmp_path / "two") == [18, 20]
     assert_mean(tmp_path / "two", *(checkpoint_file(runs / "a", step) for step in (18, 20)))
     bundle = load_bundle(tmp_path / "two")
-    of_text = {SHARE_OF_SEVERAL: 0.0}  # no line of this text has two sentences
+    [corpus] = load_config(runs / "a" / "config.yaml").data.train
+    src, tgt = (len(path.read_text(encoding="utf-8").replace("\n", "")) for path in corpus.paths)
+    of_text = {SHARE_OF_SEVERAL: 0.0, LETTERS_RATIO: round(tgt / src, 4)}  # no line of this text has two sentences
     assert bundle.manifest["training"] == {"step": 20, "averaged_steps": [18, 20], **of_text}
     assert load_bundle(runs / "a" / "model").manifest["training"].items() >= of_text.items()
     assert bundle.src_tokenizer.fingerprint == load_bundle(runs / "a" / "model").src_tokenizer.fingerprint
+
+
+@pytest.mark.parametrize("model", ["a", "a/model"])
+def test_a_mean_keeps_what_is_known_of_the_training_text(runs, tmp_path, model):
+    (average_checkpoints if model == "a" else lambda folder, _, out: average_bundles([folder], out))(
+        runs / model, [], tmp_path / "out"
+    )
+    assert bundle_file(read_bundle(tmp_path / "out"), "sides.npz") is None  # as in the run
+    copied = bundle_file(read_bundle(tmp_path / "out"), "alignment.npz")
+    assert copied is not None
+    assert copied.read_bytes() == (runs / "a" / "model" / "alignment.npz").read_bytes()
 
 
 def test_without_a_choice_all_that_the_run_keeps_are_averaged(runs, tmp_path):

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from mtkit.alignment.coverage import FILE as ALIGNMENT_FILE
-from mtkit.alignment.lexicon import AlignmentLexicon
-from mtkit.bundle import SHARE_OF_SEVERAL, add_to_bundle
+from mtkit.alignment.lexicon import LINKS_TO_ALIGN, LINKS_TO_GUIDE, AlignmentLexicon
+from mtkit.bundle import LETTERS_RATIO, SHARE_OF_SEVERAL, add_to_bundle
 from mtkit.config.data import CorpusFiles, DevCorpus
 from mtkit.config.schema import Config
 from mtkit.console import counted, log
@@ -29,6 +29,7 @@ from mtkit.model.network import Network
 from mtkit.pair_files.pairs import Pair
 from mtkit.runtime import Precision
 from mtkit.text.sentences import share_of_several
+from mtkit.text.words import n_letters
 from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.training.preparation.orientation import check_texts
 from mtkit.training.preparation.pace import WORTH_OF_TRANSLATOR
@@ -40,6 +41,7 @@ from mtkit.training.validation.translation import TranslationValidator
 from mtkit.training.validation.validator import DevScores, Validator
 
 _MOST_LOOKED_AT = 20_000  # training sentences, to measure the facts about the text
+_MOST_MEASURED = 2_000  # of them, for the usual length of a translation
 
 
 @dataclass(frozen=True)
@@ -88,26 +90,34 @@ class ParallelText:
     @cached_property
     def alignment_lexicon(self) -> AlignmentLexicon:
         """See TrainingText."""
-        log.info("guided alignment: learning which tokens translate which")
         src, tgt = self.tokenizers
-        lexicon = AlignmentLexicon.learn(self.train.src, self.train.tgt, src.vocab_size, tgt.vocab_size)
+        most_links = LINKS_TO_ALIGN
+        if self.cfg.train.guided_alignment:
+            log.info("guided alignment: learning which tokens translate which")
+            most_links = LINKS_TO_GUIDE
+        lexicon = AlignmentLexicon.learn(self.train.src, self.train.tgt, src.vocab_size, tgt.vocab_size, most_links)
         self.train.release()
         return lexicon
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """See TrainingText: the share of lines with several sentences, of an even sample."""
-        sample = np.linspace(0, self.train.n_pairs - 1, min(self.train.n_pairs, _MOST_LOOKED_AT), dtype=np.int64)
-        sources = self.train.src.take(sample)
+        """See TrainingText: the share of lines with several sentences and the sides' lengths, of even samples."""
+        share = share_of_several(self._texts("src", _MOST_LOOKED_AT))
+        src, tgt = (sum(map(n_letters, self._texts(side, _MOST_MEASURED))) for side in SIDES)
+        return {SHARE_OF_SEVERAL: round(share, 4), LETTERS_RATIO: round(tgt / max(src, 1.0), 4)}
+
+    def _texts(self, side: str, n: int) -> list[str]:
+        """Return one side of n training pairs, evenly spaced, or of all."""
+        sample = np.linspace(0, self.train.n_pairs - 1, min(self.train.n_pairs, n), dtype=np.int64)
+        taken = (self.train.src if side == "src" else self.train.tgt).take(sample)
         self.train.release()
-        share = share_of_several(self.tokenizers[0].decode(sources[i].tolist()) for i in range(len(sample)))
-        return {SHARE_OF_SEVERAL: round(share, 4)}
+        tokenizer = self.tokenizers[SIDES.index(side)]
+        return [tokenizer.decode(taken[i].tolist()) for i in range(len(sample))]
 
     def complete_bundle(self, folder: Path) -> None:
-        """Add the lexicon of guided alignment and, if the sides share a tokenizer, counts that distinguish them."""
+        """Add the lexicon of tokens and, if the sides share a tokenizer, counts that distinguish them."""
         src, tgt = self.tokenizers
-        if self.cfg.train.guided_alignment:
-            add_to_bundle(folder, ALIGNMENT_FILE, self.alignment_lexicon.save)
+        add_to_bundle(folder, ALIGNMENT_FILE, self.alignment_lexicon.save)
         if Sides.from_tokenizers(src, tgt) is None:
             counts = self.train.src.occurrences(src.vocab_size), self.train.tgt.occurrences(tgt.vocab_size)
             add_to_bundle(folder, SIDES_FILE, lambda path: save_counts(path, *counts))
