@@ -40,10 +40,13 @@ class Coverage:
         self._keys, self._probs, self._n_src, self._tokenizer = keys, probs, n_src, tokenizer
 
     @classmethod
-    def from_bundle(cls, files: BundleFiles) -> Self | None:
-        """Read the lexicon of a bundle; None if it has none. Raises BundleError if it is damaged."""
+    def from_bundle(cls, files: BundleFiles, tokenizer: Tokenizer) -> Self | None:
+        """Read the lexicon of a bundle; None if it has none. Raises BundleError if it is damaged.
+
+        tokenizer: of the source side, with the tags that begin its texts.
+        """
         path = bundle_file(files, FILE)
-        return None if path is None else cls.load(path, files.src_tokenizer)
+        return None if path is None else cls.load(path, tokenizer)
 
     @classmethod
     def load(cls, path: Path, tokenizer: Tokenizer) -> Self:

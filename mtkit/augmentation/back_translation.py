@@ -29,11 +29,11 @@ from mtkit.jobs.line_job import LineJobResult, Text, Work, run_line_job
 from mtkit.languages import WITHOUT_SPACES, primary_code
 from mtkit.pair_files.compression import open_output
 from mtkit.pair_files.lines import as_column, read_lines
-from mtkit.quality.faults import find_faults
 from mtkit.text.characters import belongs_to_previous
-from mtkit.translation.candidates import Candidate, Translation
+from mtkit.translation.candidates import Translation
 from mtkit.translation.direction import check_source_text
 from mtkit.translation.loading import SharedTranslator
+from mtkit.translation.pieces import Piece
 from mtkit.translation.translator import Translator, n_best_problem
 
 Direction = Literal["back", "forward"]
@@ -67,7 +67,7 @@ class Translated:
 class UsableTranslations:
     """Translates windows of lines and selects the translations that are usable for training.
 
-    Blank lines, lines that are too long for the model, and translations with faults (see `quality.faults`),
+    Blank lines, lines that are too long for the model, and translations with faults (see `Checks`),
     unfinished ones included, are not. decode.on_suspect applies first.
     """
 
@@ -89,14 +89,20 @@ class UsableTranslations:
             results = self.session.translate_cut([texts[row] for row in usable], cut, first_line)
             translations = dict(zip(usable, results, strict=True))
         return [
-            self._usable(text, translations[row].n_best) if row in translations else Translated(text, [], reasons[row])
+            self._usable(text, translations[row], pieces[row])
+            if row in translations
+            else Translated(text, [], reasons[row])
             for row, text in enumerate(texts)
         ]
 
-    def _usable(self, text: str, candidates: Sequence[Candidate]) -> Translated:
-        tgt_lang, usable, reason = self.translator.tgt_lang, dict[str, None](), ""
-        for candidate in candidates:
-            faults = find_faults(text, candidate.text, finished=candidate.finished, tgt_lang=tgt_lang)
+    def _usable(self, text: str, translation: Translation, pieces: Sequence[Piece]) -> Translated:
+        usable, reason = dict[str, None](), ""
+        src_ids = [token for piece in pieces for token in self.translator.src_tokenizer.untagged(piece.ids[0])]
+        for index, candidate in enumerate(translation.n_best):
+            faults = () if index else translation.faults  # those of its segments, too
+            faults = faults or self.translator.checks.faults(
+                text, candidate.text, (src_ids, candidate.ids), finished=candidate.finished
+            )
             if self.keep_suspect and candidate.text.strip():
                 faults = ()
             if not faults:
@@ -104,7 +110,7 @@ class UsableTranslations:
             reason = reason or (faults[0].kind if faults else "")
         if usable:
             return Translated(text, list(usable))
-        return Translated(text, [], reason, _one_column(candidates[0].text))
+        return Translated(text, [], reason, _one_column(translation.text))
 
 
 def counts_of(translated: Sequence[Translated]) -> Counter[str]:

@@ -4,7 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mtkit.bundle import find_model
+from mtkit.alignment.checks import Checks
+from mtkit.alignment.coverage import FILE as ALIGNMENT_FILE
+from mtkit.bundle import BundleFiles, bundle_file, find_model, read_bundle
 from mtkit.config.data import CorpusFiles
 from mtkit.config.reading.loading import load_config
 from mtkit.config.schema import Config
@@ -122,8 +124,14 @@ def prepare(
     given_scores = {name: [read_scores(path, test_set) for path in paths] for name, paths in score_files.items()}
     kinds = None
     if text.train_text is not None:
-        kinds = _sort_sentences(test_set, configs, text.train_text, languages)
+        checks = Checks(languages[1], _with_lexicon(folders))
+        kinds = _sort_sentences(test_set, configs, text.train_text, languages[0], checks)
     return Task(test_set, places, folders, given, [*of_test_set, *overrides], settings, kinds, given_scores)
+
+
+def _with_lexicon(folders: Sequence[Path]) -> BundleFiles | None:
+    """Return the first model that has a lexicon, which shows for all systems which words a translation leaves out."""
+    return next((files for files in map(read_bundle, folders) if bundle_file(files, ALIGNMENT_FILE)), None)
 
 
 def _check_text(text: TextOptions, *, any_model: bool) -> None:
@@ -193,13 +201,13 @@ def _sort_sentences(
     test_set: TestSet,
     configs: Sequence[Config],
     train_text: Sequence[Path],
-    languages: tuple[str | None, str | None],
+    src_lang: str | None,
+    checks: Checks,
 ) -> SortedTestSet:
     """Return the test set with the kinds of its sentences, and log which kinds need missing information.
 
-    configs: of the models; they name the training text if train_text is empty. languages: of source and target.
+    configs: of the models; they name the training text if train_text is empty. checks: for the translations.
     """
-    src_lang, tgt_lang = languages
     sources = test_set.sources or []
     training = _training_words(sources, train_text, configs)
     kinds = find_features(sources, test_set.references, src_lang=src_lang, training=training)
@@ -210,7 +218,7 @@ def _sort_sentences(
             else f"no negating words for {src_lang}"
         )
         log.info(f"skipping negated sentences: {reason}")
-    return SortedTestSet(sources, test_set.references, kinds, tgt_lang)
+    return SortedTestSet(sources, test_set.references, kinds, checks)
 
 
 def _training_words(

@@ -11,11 +11,12 @@ each segment may lose too little to be noticed.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise, starmap
 from typing import Any, Protocol
 
+from mtkit.alignment.checks import Checks
 from mtkit.config.decoding import DecodeConfig
 from mtkit.console import log
 from mtkit.quality.faults import (
@@ -24,7 +25,6 @@ from mtkit.quality.faults import (
     TOO_SHORT,
     Fault,
     FaultKind,
-    find_faults,
     is_likely_length,
     length_error,
 )
@@ -139,22 +139,19 @@ class Review:
         searcher: PieceSearcher,
         decode: DecodeConfig,
         *,
-        tgt_lang: str | None = None,
+        checks: Checks,
         rules_in_beam: bool = True,
-        left_out: Callable[[Piece, Candidate, str], str] = lambda piece, candidate, among: "",
     ) -> None:
         """decode: the settings of the first search; its on_suspect chooses how to handle faults.
 
-        tgt_lang: language of the translations, such as "fr". rules_in_beam: False for an engine that supports min_len
-        and no_repeat_ngram in greedy search only. left_out: returns the words of a source that a translation leaves
-        out, or ""; with words as its last argument, whether it still leaves these out.
+        checks: find them. rules_in_beam: False for an engine that supports min_len and no_repeat_ngram in greedy search
+        only.
         """
         self.decode = decode
         self.tally = Tally()
         self._searcher = searcher
-        self._tgt_lang = tgt_lang
+        self._checks = checks
         self._rules_in_beam = rules_in_beam
-        self._left_out = left_out
 
     def window(
         self,
@@ -213,11 +210,8 @@ class Review:
         """Return the faults of a candidate. before: those of an earlier one, whose words must be translated now."""
         if piece.is_blank:  # its translation is a copy
             return ()
-        faults = find_faults(piece.text, candidate.text, finished=candidate.finished, tgt_lang=self._tgt_lang)
-        if any(fault.kind in ("empty", "length", "omission") for fault in faults):
-            return faults
-        left_out = self._left_out(piece, candidate, next((f.detail for f in before if f.kind == "omission"), ""))
-        return (Fault("omission", left_out), *faults) if left_out else faults
+        ids = piece.ids[0], candidate.ids
+        return self._checks.faults(piece.text, candidate.text, ids, finished=candidate.finished, before=before)
 
     def _retry(self, pieces: Sequence[Piece], translations: list[Translation]) -> set[int]:
         """Search faulty pieces again, and replace in place those that improve; return the indices of those searched."""

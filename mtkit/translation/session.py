@@ -8,7 +8,7 @@ from mtkit.config.decoding import DecodeConfig
 from mtkit.console import counted, log
 from mtkit.tokens.placeholders import Replaced
 from mtkit.tokens.tokenizer import Tokenizer
-from mtkit.translation.candidates import Translation
+from mtkit.translation.candidates import Candidate, Translation
 from mtkit.translation.direction import DirectionCheck
 from mtkit.translation.pieces import Piece
 from mtkit.translation.review import PieceSearcher, Review
@@ -76,7 +76,22 @@ class Session:
         if self._prefix:
             pieces = [self._with_prefix(of_line) for of_line in pieces]
         flat = [piece for of_line in pieces for piece in of_line]
-        candidates = self._searcher.search_pieces(flat, n_best=self._n_best)
+        return self._reviewed(lines, pieces, self._searcher.search_pieces(flat, n_best=self._n_best), first_line)
+
+    def add(self, line: str, pieces: Sequence[Piece], candidates: Sequence[list[Candidate]]) -> Translation:
+        """Review and count the next line, given its pieces and their translations."""
+        if self._direction is not None:
+            self._direction.add([line])
+        [translation] = self._reviewed([line], [pieces], candidates, self.n_lines + 1)
+        return translation
+
+    def _reviewed(
+        self,
+        lines: Sequence[str],
+        pieces: Sequence[Sequence[Piece]],
+        candidates: Sequence[list[Candidate]],
+        first_line: int,
+    ) -> list[Translation]:
         reviewed = self.review.window(pieces, candidates)
         translations = [replace(translation, src=line) for line, translation in zip(lines, reviewed, strict=True)]
         self.n_lines += len(lines)

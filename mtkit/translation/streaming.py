@@ -6,63 +6,72 @@ from collections.abc import Callable, Sequence
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import MtkitError
 from mtkit.search.hypothesis import Hypothesis
-from mtkit.tokens.placeholders import fill, restore
+from mtkit.text.lines import keep_edges
+from mtkit.tokens.placeholders import fill
+from mtkit.translation.candidates import Candidate, Translation
+from mtkit.translation.pieces import Piece
 from mtkit.translation.segments import gap_after
 from mtkit.translation.translator import Translator
 
 _INCOMPLETE = "\ufffd"  # how decoding shows the first bytes of a character whose last bytes are still to come
 
 
-def translate_live(
-    translator: Translator, text: str, emit: Callable[[str], None], line: int | None = None
-) -> tuple[str, bool]:
-    """Translate a text, and call emit with each part as soon as all hypotheses agree on it.
-
-    Returns the translation and whether it is finished: False if the length limit ended it, or a segment of it. It is
-    not reviewed for faults, since a second search could not replace what was emitted.
+class LiveTranslator:
+    """Translates one line after the other, and emits each part of a translation once all hypotheses agree on it.
 
     The parts concatenate to the translation. With greedy search they are single tokens; a beam holds back what its
-    hypotheses do not have in common. A text that is too long is emitted segment by segment.
-    line: line number of the text, for a warning about that; None: do not warn.
-    Raises MtkitError for an engine or settings that do not support streaming.
+    hypotheses do not have in common. A text that is too long is emitted segment by segment. The session reports what
+    looks broken; no second search could replace what was emitted.
     """
-    engine = translator.engine
-    if not isinstance(engine, NativeEngine):
-        raise MtkitError(f"the {engine.name} engine cannot stream tokens; use decode.engine=native")
-    if translator.decode.mbr_samples or translator.terminology:
-        raise MtkitError("only a plain search can stream tokens; set neither decode.mbr_samples nor decode.terminology")
-    done = ""  # the translation of the segments before
-    finished = True
-    [pieces] = translator.pieces([text], first_line=line)
-    for piece in pieces:
-        start = gap_after(done, piece.gap)
-        if piece.inline is not None:  # where its protected text belongs shows only at the end
-            [[best_of_piece, *_]] = translator.search_pieces([piece])
-            emit(start + best_of_piece.text)
-            done += start + best_of_piece.text
-            finished = finished and best_of_piece.finished
-            continue
-        if piece.is_blank:
-            continue
-        segment = translator.segment(piece)
+
+    def __init__(self, translator: Translator) -> None:
+        """Raise MtkitError for an engine or settings that do not support streaming."""
+        if not isinstance(translator.engine, NativeEngine):
+            raise MtkitError(f"the {translator.engine.name} engine cannot stream tokens; use decode.engine=native")
+        if translator.decode.mbr_samples or translator.terminology:
+            raise MtkitError(
+                "only a plain search can stream tokens; set neither decode.mbr_samples nor decode.terminology"
+            )
+        self.session = translator.session(searches_again=False)
+        self._translator, self._engine = translator, translator.engine
+
+    def translate(self, text: str, emit: Callable[[str], None]) -> Translation:
+        """Translate the next line, and call emit with each part."""
+        done = ""  # the translation of the segments before
+        candidates: list[list[Candidate]] = []
+        [pieces] = self._translator.pieces([text], first_line=self.session.n_lines + 1)
+        for piece in pieces:
+            candidates.append([self._translate(piece, emit, gap_after(done, piece.gap))])
+            done += gap_after(done, piece.gap) * bool(candidates[-1][0].text) + candidates[-1][0].text
+        return self.session.add(text, pieces, candidates)
+
+    def _translate(self, piece: Piece, emit: Callable[[str], None], start: str) -> Candidate:
+        """Translate a piece, and emit its parts, with the space before it first."""
         shown = ""
 
-        def show(part: str, start: str = start) -> None:
+        def show(part: str) -> None:
             nonlocal shown
             if len(part) > len(shown) and part.startswith(shown):
                 emit((start if not shown else "") + part[len(shown) :])
                 shown = part
 
-        for hypotheses in engine.stream(segment, translator.decode):
-            # without an end that later tokens may change: an incomplete character, a space that may be the last
-            beginning = translator.text_of(_common_prefix(hypotheses), segment).rstrip(_INCOMPLETE).rstrip()
-            show(fill(beginning, segment.values))
-        [best] = hypotheses
-        whole, _ = restore(translator.text_of(best.ids, segment), segment.values)
-        show(whole)
-        done += start * bool(whole) + whole
-        finished = finished and best.finished
-    return done, finished
+        if not self._may_grow(piece):
+            [[candidate, *_]] = self._translator.search_pieces([piece])
+        else:
+            segment = self._translator.segment(piece)
+            for hypotheses in self._engine.stream(segment, self._translator.decode):
+                # without an end that later tokens may change: an incomplete character, a space that may be the last
+                beginning = self._translator.text_of(_common_prefix(hypotheses), segment)
+                show(fill(beginning.rstrip(_INCOMPLETE).rstrip(), segment.values))
+            [best] = hypotheses
+            candidate = self._translator.candidate(best, segment)
+        show(candidate.text)
+        return candidate
+
+    def _may_grow(self, piece: Piece) -> bool:
+        """Return whether the model writes the whole translation: no protected text and no marks at its edges."""
+        has_protected = piece.inline is not None or self._translator.protector.values(piece.text)
+        return not piece.is_blank and not has_protected and keep_edges(piece.text, "word") == "word"
 
 
 def _common_prefix(hypotheses: Sequence[Hypothesis]) -> list[int]:

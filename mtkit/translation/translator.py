@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from mtkit.alignment.coverage import Coverage, is_short, usual_ratio
+from mtkit.alignment.checks import Checks
 from mtkit.alignment.placing import Aligner
 from mtkit.bundle import SHARE_OF_SEVERAL, BundleFiles, bundle_file, find_model, read_bundle
 from mtkit.config.decoding import DecodeConfig
@@ -194,13 +194,19 @@ class Translator:
             yield from session.translate(chunk)
         session.report()
 
-    def session(self, *, n_best: int = 1, prefix: str = "", check_direction: bool = True) -> Session:
+    def session(
+        self, *, n_best: int = 1, prefix: str = "", check_direction: bool = True, searches_again: bool = True
+    ) -> Session:
         """Start a text that the caller hands over in windows. prefix: whole words that begin every translation.
 
-        check_direction: warn if the text is not in the model's source language.
+        check_direction: warn if the text is not in the model's source language. searches_again: False only warns about
+        what looks broken.
         """
         in_beam = self.engine.name == "native"
-        review = Review(self, self.decode, tgt_lang=self.tgt_lang, rules_in_beam=in_beam, left_out=self._words_left_out)
+        decode = self.decode
+        if not searches_again and decode.on_suspect == "retry":
+            decode = decode.model_copy(update={"on_suspect": "warn"})
+        review = Review(self, decode, checks=self.checks, rules_in_beam=in_beam)
         terms = None if self.terminology is None else TermReport(self.terminology)
         files = self.files if check_direction else None
         direction = None if files is None else DirectionCheck(files, self.sides)
@@ -231,22 +237,10 @@ class Translator:
         calibration.warn_of_other_search(self.decode)
         return calibration
 
-    def _words_left_out(self, piece: Piece, candidate: Candidate, among: str) -> str:
-        """Return the words of a piece that a translation seems to leave out; "" if there are none, or no lexicon.
-
-        among: words that an earlier translation left out.
-        """
-        if not (among or is_short(piece.text, candidate.text, self._usual_ratio)) or self._coverage is None:
-            return ""
-        return self._coverage.left_out(piece.ids[0], candidate.ids, candidate.text, among)
-
     @cached_property
-    def _usual_ratio(self) -> float:
-        return usual_ratio(self.files)
-
-    @cached_property
-    def _coverage(self) -> Coverage | None:
-        return None if self.files is None else Coverage.from_bundle(self.files)
+    def checks(self) -> Checks:
+        """What decides whether a translation looks broken."""
+        return Checks(self.tgt_lang, self.files, (self.src_tokenizer, self.tgt_tokenizer))
 
     @cached_property
     def sides(self) -> Sides | None:
@@ -323,7 +317,7 @@ class Translator:
                 rows.append([] if part.inline is None else [BLANK])
             else:
                 segment, of_segment = next(hypotheses)
-                rows.append([self._candidate(hypothesis, segment) for hypothesis in of_segment])
+                rows.append([self.candidate(hypothesis, segment) for hypothesis in of_segment])
         for i, part in enumerate(parts):
             rows[i] = [replace(one, text=keep_edges(part.replaced.text, one.text)) for one in rows[i]]
         places = [(i, k, part.inline) for i, part in enumerate(parts) if part.inline for k in range(len(rows[i]))]
@@ -447,7 +441,8 @@ class Translator:
         """The target tokens for placeholders; none without patterns."""
         return self.tgt_tokenizer.piece_ids(TOKENS) if self.placeholders else []
 
-    def _candidate(self, hypothesis: Hypothesis, segment: Segment) -> Candidate:
+    def candidate(self, hypothesis: Hypothesis, segment: Segment) -> Candidate:
+        """Return a segment's translation as text, with its placeholders."""
         text, n_moved = self.text_of(hypothesis.ids, segment), 0
         if self.placeholders is not None:
             text, n_moved = restore(text, segment.values)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from mtkit.alignment.checks import Checks
 from mtkit.augmentation import back_translation
 from mtkit.augmentation.back_translation import UsableTranslations, identity_of, noised
 from mtkit.bundle import add_to_bundle, read_bundle
@@ -19,6 +20,7 @@ from mtkit.cli import app
 from mtkit.config.data import TrainCorpus
 from mtkit.config.reading.yaml_text import parse_yaml
 from mtkit.engines.shortlist import SHORTLIST, Shortlist
+from mtkit.quality.faults import Fault
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.translation.translator import Translator
@@ -96,6 +98,19 @@ def test_a_line_whose_sentences_are_translated_one_by_one_is_not_too_long(shared
     assert usable.translations == [f"{shifted(first)}  {shifted(second)}"]
     assert (long.translations, long.reason) == ([], "too long")
     assert engine.texts == [first, second]
+
+
+def test_words_that_the_lexicon_does_not_find_make_a_candidate_unusable(shared_bundle, engine):
+    class Lexicon(Checks):
+        def faults(self, src, text, ids=None, *, finished=True, before=()):
+            assert ids == (engine.tokenizer.encode(src), engine.tokenizer.encode(text))
+            return () if text.endswith("lrf") else (Fault("omission", "oranges"),)
+
+    translator = Translator.load(shared_bundle, device="cpu", on_suspect="off", beam_size=2)
+    translator.checks = Lexicon()
+    for n_best, usable, reason in ((2, ["V ybir benatrf. lrf"], ""), (1, [], "omission")):
+        [line] = UsableTranslations(translator, n_best=n_best).translate(["I love oranges."], 1)
+        assert (line.translations, line.reason) == (usable, reason)
 
 
 def test_keep_suspect_keeps_translations_with_faults(run):

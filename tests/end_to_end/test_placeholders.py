@@ -17,7 +17,7 @@ from mtkit.config.tags import TOKENS
 from mtkit.documents.marked_lines import MarkedLines
 from mtkit.errors import BundleError, ConfigError
 from mtkit.runs.train import train
-from mtkit.translation.streaming import translate_live
+from mtkit.translation.streaming import LiveTranslator
 from mtkit.translation.translator import Translator
 
 PATTERNS = [r"\{[^{}]+\}", r"\d+(?:[.,]\d+)*", r"<br/>"]
@@ -183,7 +183,7 @@ def test_live_translation_has_them_too(bundle, bad_bundle):
         translator = Translator.load(folder)
         for line in HELD_OUT[:10]:
             parts: list[str] = []
-            text, _ = translate_live(translator, line, parts.append)
+            text = LiveTranslator(translator).translate(line, parts.append).text
             assert "".join(parts) == text == translator.translate([line])[0]
 
 

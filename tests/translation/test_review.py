@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mtkit.alignment.checks import Checks
 from mtkit.config.decoding import DecodeConfig
 from mtkit.quality.faults import Fault
 from mtkit.tokens.placeholders import Replaced
@@ -56,7 +57,7 @@ def line_of(*texts: str) -> list[Piece]:
 
 
 def review(answers: Answers, *, rules_in_beam: bool = True, **decode: object) -> Review:
-    return Review(answers, DecodeConfig(**decode), tgt_lang="fr", rules_in_beam=rules_in_beam)
+    return Review(answers, DecodeConfig(**decode), checks=Checks("fr"), rules_in_beam=rules_in_beam)
 
 
 def texts(candidates: list[Candidate]) -> list[str]:
@@ -254,17 +255,18 @@ def test_a_second_result_with_as_many_faults_does_not_replace_the_first(second):
 def test_words_without_a_counterpart_are_a_fault_and_must_be_translated_the_second_time():
     asked = []
 
-    def left_out(piece, candidate, among):
-        asked.append((candidate.text, among))
-        return "" if candidate.text == GOOD else "with 25 dogs"
+    class Lexicon(Checks):
+        def faults(self, src, text, ids=None, *, finished=True, before=()):
+            asked.append((text, [fault.detail for fault in before]))
+            return () if text == GOOD else (Fault("omission", "with 25 dogs"),)
 
     for second, kinds in (([SHORTER, GOOD], []), ([SHORTER], ["omission"])):
         asked.clear()
-        checked = Review(Answers({SRC: second}), DecodeConfig(), left_out=left_out)
+        checked = Review(Answers({SRC: second}), DecodeConfig(), checks=Lexicon())
         [line] = checked.window([line_of(SRC)], [[candidate(NO_DOGS)]])
         assert [fault.kind for fault in line.faults] == kinds
         assert line.text == (NO_DOGS if kinds else GOOD)
-        assert asked == [(NO_DOGS, ""), *((text, "with 25 dogs") for text in second)]
+        assert asked == [(NO_DOGS, []), *((text, ["with 25 dogs"]) for text in second)]
 
 
 NO_DOGS = "Le vieil homme marche lentement le long de la rivière 25."
@@ -332,8 +334,8 @@ def test_with_a_model_other_lines_do_not_change_the_review_of_a_line(shared_bund
     first_search = translator.search(lines)
     decode = translator.decode.model_copy(update={"on_suspect": "retry"})
     pieces = translator.pieces(lines)
-    together = Review(translator, decode).window(pieces, first_search)
+    together = Review(translator, decode, checks=Checks()).window(pieces, first_search)
     assert sum(bool(line.faults) for line in together) > 1  # so that several were searched for again, side by side
     for line, candidates, reviewed in zip(pieces, first_search, together, strict=True):
-        [alone] = Review(translator, decode).window([line], [candidates])
+        [alone] = Review(translator, decode, checks=Checks()).window([line], [candidates])
         assert (texts(alone.n_best), alone.faults) == (texts(reviewed.n_best), reviewed.faults)

@@ -7,7 +7,7 @@ from mtkit.engines.native import NativeEngine
 from mtkit.engines.shortlist import SHORTLIST, Shortlist
 from mtkit.errors import MtkitError
 from mtkit.search.hypothesis import Hypothesis, Segment
-from mtkit.translation.streaming import translate_live
+from mtkit.translation.streaming import LiveTranslator
 from mtkit.translation.translator import Translator
 
 TEXTS = ["I love oranges.", "The cat sleeps under the table.", "Do you see the big house?", "", "It rains. " * 30]
@@ -18,7 +18,7 @@ def test_the_parts_add_up_to_what_is_translated_at_once(shared_bundle, beam_size
     translator = Translator.load(shared_bundle, threads=1, beam_size=beam_size, max_src_tokens=30)
     for text in TEXTS:
         parts: list[str] = []
-        whole, _ = translate_live(translator, text, parts.append)
+        whole = LiveTranslator(translator).translate(text, parts.append).text
         assert "".join(parts) == whole == translator.translate([text])[0]
         assert "" not in parts
         if beam_size == 1 and text:
@@ -37,7 +37,7 @@ def test_a_segment_translated_as_nothing_leaves_the_space_to_the_next(shared_bun
 
     monkeypatch.setattr(translator.engine, "stream", stream)
     parts: list[str] = []
-    whole, _ = translate_live(translator, "It rains. " * 9, parts.append)
+    whole = LiveTranslator(translator).translate("It rains. " * 9, parts.append).text
     assert len(calls) > 2
     assert "".join(parts) == whole
 
@@ -59,7 +59,7 @@ def test_only_what_all_hypotheses_agree_on_is_shown(shared_bundle, monkeypatch):
     n_parts = 0
     for text in TEXTS[:4]:
         shown.clear()
-        translate_live(translator, text, shown.append)
+        LiveTranslator(translator).translate(text, shown.append)
         n_parts += len(shown)
     assert n_parts > 3
 
@@ -70,7 +70,7 @@ def test_a_shortlist_limits_a_stream_too(bundle):
     add_to_bundle(bundle, SHORTLIST, few.save)
     translator = Translator.load(bundle, threads=1, shortlist=True, engine="native")
     parts: list[str] = []
-    whole, _ = translate_live(translator, TEXTS[0], parts.append)
+    whole = LiveTranslator(translator).translate(TEXTS[0], parts.append).text
     assert "".join(parts) == whole == translator.translate(TEXTS[:1])[0]
     assert whole != Translator.load(bundle, threads=1).translate(TEXTS[:1])[0]
 
@@ -78,13 +78,36 @@ def test_a_shortlist_limits_a_stream_too(bundle):
 def test_a_translation_that_the_length_limit_ended_is_not_finished(shared_bundle):
     translator = Translator.load(shared_bundle, threads=1, beam_size=8)
     translations = list(translator.stream(TEXTS[:3]))
-    live = [translate_live(translator, text, lambda part: None) for text in TEXTS[:3]]
-    assert live == [(translation.text, translation.finished) for translation in translations]
-    assert {finished for _, finished in live} == {True, False}
+    live = LiveTranslator(translator)
+    finished = [live.translate(text, lambda part: None).finished for text in TEXTS[:3]]
+    assert finished == [translation.finished for translation in translations]
+    assert set(finished) == {True, False}
+    assert live.session.n_unfinished == finished.count(False)
 
 
 def test_settings_that_cannot_stream_are_refused(shared_bundle):
     with pytest.raises(MtkitError, match=r"decode\.sampling=true"):
-        translate_live(Translator.load(shared_bundle, sampling=True), "Hello", print)
+        LiveTranslator(Translator.load(shared_bundle, sampling=True)).translate("Hello", print)
     with pytest.raises(MtkitError, match="mbr_samples"):
-        translate_live(Translator.load(shared_bundle, mbr_samples=4), "Hello", print)
+        LiveTranslator(Translator.load(shared_bundle, mbr_samples=4))
+
+
+def test_what_looks_broken_is_counted_as_by_an_ordinary_translation(shared_bundle):
+    translator = Translator.load(shared_bundle, threads=1, beam_size=1, on_suspect="warn")
+    lines = ["She has 25 dogs.", "I love oranges.", "", "See https://example.org/a and call Ann."]
+    usual, live = (
+        translator.session(),
+        LiveTranslator(Translator.load(shared_bundle, threads=1, beam_size=1, on_suspect="retry")),
+    )
+    expected = usual.translate(lines)
+    assert [live.translate(line, lambda part: None) for line in lines] == expected
+    assert vars(live.session.review.tally) == vars(usual.review.tally)
+    assert live.session.review.tally.n_faulty > 0
+
+
+@pytest.mark.parametrize("text", ["Write to a@b.example now.", "He waits…", "— Go home.", "🎾", "3.5"])
+def test_protected_text_and_marks_at_the_edges_are_kept_as_by_an_ordinary_translation(shared_bundle, text):
+    translator = Translator.load(shared_bundle, threads=1, beam_size=1, on_suspect="warn")
+    parts: list[str] = []
+    assert LiveTranslator(translator).translate(text, parts.append).text == translator.translate([text])[0]
+    assert "".join(parts) == translator.translate([text])[0]

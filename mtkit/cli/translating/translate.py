@@ -93,7 +93,7 @@ LiveOption = Annotated[
     typer.Option(
         "--live",
         rich_help_panel=OUTPUT,
-        help="Print each translation while it grows, without checking whether it is broken.",
+        help="Print each translation while it grows; report what looks broken, without a second search.",
     ),
 ]
 MarkupOption = Annotated[

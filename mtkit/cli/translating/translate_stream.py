@@ -12,8 +12,6 @@ from mtkit.cli.lines import arriving_windows, line_writer
 from mtkit.console import log, progress_bar
 from mtkit.pair_files import lines as text_lines
 from mtkit.tokens import unseen_characters
-from mtkit.translation.direction import DirectionCheck
-from mtkit.translation.session import warn_unfinished
 
 if TYPE_CHECKING:
     from mtkit.cli.translating.translate_file import Form
@@ -76,19 +74,12 @@ def _with_bar(path: Path, encoding: str | None, size: int) -> Iterator[list[str]
 def _show_live(translator: mtkit.Translator, line_windows: Iterable[Sequence[str]]) -> None:
     from mtkit.translation import streaming  # imports torch
 
-    n_lines = n_unfinished = 0
-    check = None if translator.files is None else DirectionCheck(translator.files, translator.sides)
+    live = streaming.LiveTranslator(translator)
     for window in line_windows:
-        if check is not None:
-            check.add(window)
         for line in window:
-            n_lines += 1
-            _, finished = streaming.translate_live(
-                translator, line, lambda part: print(part, end="", flush=True), n_lines
-            )
+            live.translate(line, lambda part: print(part, end="", flush=True))
             print(flush=True)
-            n_unfinished += not finished
-    warn_unfinished(n_unfinished, n_lines)
+    live.session.report()
 
 
 def unknown_characters(translator: mtkit.Translator) -> unseen_characters.UnknownCharacters:

@@ -147,7 +147,7 @@ class SoundCheck(SentencesCheck):
     )
 
     def problem(self, case: Case, texts: Sequence[str], languages: Languages) -> str:
-        """Return the translation's faults."""
+        """Return the translation's faults by the rules alone: a suite judges systems without a lexicon alike."""
         faults = find_faults(case.sources[0], texts[0], tgt_lang=languages.tgt)
         shown = [f"{_FAULTS[fault.kind]} {fault.detail}".rstrip(": ") for fault in faults if fault.kind in self.faults]
         return "; ".join(shown)

@@ -3,10 +3,11 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from mtkit.alignment.checks import Checks
 from mtkit.console import counted, progress_bar
 from mtkit.errors import DataError
 from mtkit.evaluation.comparison.features import Feature
@@ -15,7 +16,7 @@ from mtkit.evaluation.metrics.buckets import FEWEST, CountedSentences, PartScore
 from mtkit.evaluation.metrics.scores import DEFAULTS
 from mtkit.evaluation.metrics.settings import MetricSettings
 from mtkit.evaluation.metrics.significance import DEFAULT_CHANCE, LEVEL, Chance, PairedDifference, corrected
-from mtkit.quality.faults import FAULT_KINDS, Fault, FaultKind, find_faults
+from mtkit.quality.faults import FAULT_KINDS, Fault, FaultKind
 from mtkit.text.words import words_of
 from mtkit.translation.confidence import Reliability, reliability
 
@@ -58,11 +59,11 @@ def diagnose(
     )
 
 
-def faults_of(system: System, sources: Sequence[str], tgt_lang: str | None = None) -> list[tuple[Fault, ...]]:
-    """Return the faults that `find_faults` finds in each translation."""
+def faults_of(system: System, sources: Sequence[str], checks: Checks) -> list[tuple[Fault, ...]]:
+    """Return the faults of each translation."""
     finished = system.finished or [True] * len(sources)
     return [
-        find_faults(source, text, finished=ended, tgt_lang=tgt_lang)
+        checks.faults(source, text, finished=ended)
         for source, text, ended in zip(sources, system.texts, finished, strict=True)
     ]
 
@@ -99,7 +100,7 @@ class SortedTestSet:
     sources: Sequence[str]
     references: Sequence[Sequence[str]]
     features: Sequence[Feature]
-    tgt_lang: str | None = None
+    checks: Checks = field(default_factory=Checks)  # one for all systems, so that the counts can be compared
 
 
 @dataclass(frozen=True)
@@ -219,7 +220,7 @@ def compare(
     with progress_bar(len(systems) + len(test_set.features), "comparing", "part") as bar:
         for system in systems:
             counts = CountedSentences(system.texts, test_set.references, settings, system.given)
-            faults = faults_of(system, test_set.sources, test_set.tgt_lang)
+            faults = faults_of(system, test_set.sources, test_set.checks)
             diagnostics = diagnose(system, test_set.sources, test_set.references, counts, faults)
             judged.append(Judged(system, counts.score(), diagnostics, counts.sentence_chrf(), faults))
             counted.append(counts)

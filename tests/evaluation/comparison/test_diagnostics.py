@@ -4,10 +4,13 @@ import shutil
 
 import pytest
 
+from mtkit.alignment.checks import Checks
 from mtkit.bundle import add_to_bundle
+from mtkit.errors import BundleError
 from mtkit.evaluation.comparison.comparison import diagnose, faults_of, untranslated_share
-from mtkit.evaluation.comparison.systems import System, UnknownPieces, translate_system
+from mtkit.evaluation.comparison.systems import System, UnknownPieces, find_places, translate_system
 from mtkit.evaluation.metrics.buckets import CountedSentences
+from mtkit.evaluation.task import Measures, TextOptions, prepare
 from mtkit.tokens.special_ids import UNK_ID
 from mtkit.translation.confidence import CONFIDENCE_FILE, calibrate
 from mtkit.translation.translator import Translator
@@ -19,7 +22,7 @@ REFERENCES = ["Le chat dort.", "Cela coûte 35 euros.", "Tom voit la grande mais
 def diagnostics(texts: list[str], **known):
     system = System("any", texts, **known)
     counted = CountedSentences(texts, [REFERENCES])
-    return diagnose(system, SOURCES, [REFERENCES], counted, faults_of(system, SOURCES, "fr"))
+    return diagnose(system, SOURCES, [REFERENCES], counted, faults_of(system, SOURCES, Checks("fr")))
 
 
 def test_faults_are_counted_by_sentence():
@@ -32,10 +35,23 @@ def test_faults_are_counted_by_sentence():
 def test_a_sentence_that_loses_two_numbers_counts_once():
     sources, texts = ["From 35 to 77 euros."], ["De l'un à l'autre, en euros."]
     counted = CountedSentences(texts, [["De 35 à 77 euros."]])
-    faults = faults_of(System("any", texts), sources, "fr")
+    faults = faults_of(System("any", texts), sources, Checks("fr"))
     assert [fault.detail for fault in faults[0]] == ["35", "77"]
     found = diagnose(System("any", texts), sources, [["De 35 à 77 euros."]], counted, faults)
     assert found.faults["number"] == 1
+
+
+def test_the_lexicon_of_one_model_checks_all_systems(shared_bundle, bundle, tmp_path):
+    (tmp_path / "en").write_text("A cat.\n")
+    for name in ("fr", "hyp"):
+        (tmp_path / name).write_text("Un chat.\n")
+    add_to_bundle(bundle, "alignment.npz", lambda path: path.write_bytes(b"not looked at yet"))
+    places, _ = find_places([str(tmp_path / "hyp"), str(shared_bundle), str(bundle)], [])
+    text = TextOptions(src=tmp_path / "en", refs=[tmp_path / "fr"], train_text=[tmp_path / "en"])
+    kinds = prepare(places, text, Measures(["BLEU"])).kinds
+    assert kinds is not None
+    with pytest.raises(BundleError, match=rf"{bundle}.*alignment\.npz"):
+        faults_of(System("hyp", ["Un chat, un chien."]), ["A cat, and three brown dogs too."], kinds.checks)
 
 
 def test_a_translation_that_the_limit_ended_has_an_unlikely_length():
