@@ -13,9 +13,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mtkit.arrays import read_arrays
 from mtkit.bundle import LETTERS_RATIO, BundleFiles, bundle_file
 from mtkit.config.tags import TOKENS
-from mtkit.data.arrays import read_arrays
 from mtkit.errors import BundleError
 from mtkit.text.words import STANDS_ALONE, has_letters, n_letters
 from mtkit.tokens.tokenizer import SPACE, Tokenizer

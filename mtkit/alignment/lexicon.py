@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mtkit.alignment.coverage import FILE
+from mtkit.arrays import read_arrays
 from mtkit.bundle import BundleFiles, bundle_file
-from mtkit.data.arrays import read_arrays
 from mtkit.data.encoded import EncodedSide
 from mtkit.engines.lexicon import EMPTY_SHARE, EMPTY_WORD, Model1, sample_pairs
 from mtkit.errors import BundleError

@@ -13,7 +13,7 @@ from typing import Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from mtkit.data.arrays import read_arrays
+from mtkit.arrays import read_arrays
 from mtkit.errors import DataError
 from mtkit.text.words import words_of
 from mtkit.tokens.tokenizer import Tokenizer

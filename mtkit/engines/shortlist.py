@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mtkit.arrays import read_arrays
 from mtkit.bundle import BundleFiles, bundle_file
-from mtkit.data.arrays import read_arrays
 from mtkit.errors import BundleError
 from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 

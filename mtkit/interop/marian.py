@@ -17,10 +17,10 @@ import yaml
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mtkit.arrays import read_arrays
 from mtkit.bundle import Bundle, load_bundle
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.model import ModelConfig
-from mtkit.data.arrays import read_arrays
 from mtkit.errors import MtkitError
 from mtkit.files import atomic_folder
 from mtkit.interop import marian_vocabulary

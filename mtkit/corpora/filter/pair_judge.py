@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from mtkit.arrays import read_arrays
 from mtkit.bundle import BundleFiles, add_to_bundle, bundle_file
 from mtkit.classification.classifier import Classifier
 from mtkit.corpora.filter.lexicon import Floats, Lexicon
-from mtkit.data.arrays import read_arrays
 from mtkit.errors import BundleError
 from mtkit.evaluation.metrics.classification import auc
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from fuzz.mutations import mutated
 
-from mtkit.data.arrays import read_arrays
+from mtkit.arrays import read_arrays
 
 
 @pytest.fixture
