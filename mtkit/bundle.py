@@ -35,9 +35,13 @@ FILES = ("config.yaml", "src.spm", "tgt.spm", _WEIGHTS)
 # What a run folder contains before its training ends
 _RUN_FILES = ("config.yaml", "tokenizers.json", "checkpoints", "metrics.jsonl")
 
-# In the manifest, under "training": the share of lines of the training text that have more than one sentence, and the
-# letters of its target side for each one of its source side
-SHARE_OF_SEVERAL, LETTERS_RATIO = FACTS = ("lines_with_several_sentences", "target_letters_per_source_letter")
+# In the manifest, under "training": the share of lines of the training text that have more than one sentence, the
+# letters of its target side for each one of its source side, and the rates of `augment`, by name
+SHARE_OF_SEVERAL, LETTERS_RATIO, AUGMENTED = FACTS = (
+    "lines_with_several_sentences",
+    "target_letters_per_source_letter",
+    "augmented",
+)
 
 _OTHER_TASK = {  # what to say of a model with this task where the other is needed
     "translate": "a translator, not a classifier; use it with `mtkit translate`, name another --model, or train a "

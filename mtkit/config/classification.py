@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from mtkit.config.augment import AugmentConfig
 from mtkit.config.data import CorpusFiles, DataConfig
 from mtkit.config.distillation import DistillConfig
 from mtkit.config.tokenizer import TokenizersConfig
@@ -20,7 +21,11 @@ def problem_of_translator(data: DataConfig, train: TrainConfig) -> str | None:
 
 
 def problem_of_classifier(
-    data: DataConfig, distill: DistillConfig, tokenizer: TokenizersConfig, train: TrainConfig
+    data: DataConfig,
+    distill: DistillConfig,
+    augment: AugmentConfig,
+    tokenizer: TokenizersConfig,
+    train: TrainConfig,
 ) -> str | None:
     """Return the problems of a classifier's config: keys that it cannot use, and keys that it lacks."""
     for key, corpus in _corpora(data):
@@ -42,6 +47,7 @@ def problem_of_classifier(
         ("data.max_length_ratio", data.max_length_ratio is not None),
         ("data.placeholders", bool(data.placeholders)),
         ("distill.teachers", bool(distill.teachers)),
+        *((f"augment.{name}", True) for name in augment.rates),
         ("train.suite", train.suite is not None),
         ("train.guided_alignment", train.guided_alignment > 0),
     ):

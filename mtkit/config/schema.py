@@ -7,6 +7,7 @@ from typing import Literal, Self
 
 from pydantic import Field, ValidationInfo, model_validator
 
+from mtkit.config.augment import NOTHING, AugmentConfig
 from mtkit.config.classification import problem_of_classifier, problem_of_translator
 from mtkit.config.cleaning import CleanConfig
 from mtkit.config.data import DataConfig
@@ -35,6 +36,9 @@ class Config(Section):
     data: DataConfig = Field(description="parallel text for training, validation and test")
     clean: CleanConfig = Field(CleanConfig(), description="rules by which `mtkit data clean` keeps pairs")
     distill: DistillConfig = Field(DistillConfig(), description="train on the translations of teacher models")
+    augment: AugmentConfig = Field(
+        AugmentConfig(), description="show a translator a share of the training pairs as people type them"
+    )
     tokenizer: TokenizersConfig = Field(TokenizersConfig(), description="how to split text into tokens")
     model: ModelConfig = Field(ModelConfig(), description="architecture of the network")
     train: TrainConfig = Field(description="how to train, and when to stop")
@@ -70,11 +74,12 @@ class Config(Section):
     def _sections_fit(self, info: ValidationInfo) -> Self:
         if self.task == "classify":
             self._replace("train", metric="accuracy")
+            self._replace("augment", **NOTHING.model_dump())
         if is_part(info):
             return self
         if self.task == "classify":
             self._replace("tokenizer", shared=True)
-            problem = problem_of_classifier(self.data, self.distill, self.tokenizer, self.train)
+            problem = problem_of_classifier(self.data, self.distill, self.augment, self.tokenizer, self.train)
         else:
             problem = problem_of_translator(self.data, self.train)
         if problem:

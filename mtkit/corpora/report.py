@@ -15,6 +15,7 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
+from mtkit.config.augment import AugmentConfig
 from mtkit.config.cleaning import CleanConfig
 from mtkit.config.tokenizer import TokenizersConfig
 from mtkit.console import progress_bar
@@ -23,6 +24,7 @@ from mtkit.corpora.cleaning.near_duplicates import MOST_PAIRS, Indices, Sketches
 from mtkit.corpora.cleaning.repair import repair
 from mtkit.corpora.streams import DistinctCount, EvenSample, Hashes, Share, hashes_of, sampled_share
 from mtkit.data.corpus import evenly_spaced
+from mtkit.data.modifiers import ChangeExample, Modifiers, change_examples
 from mtkit.data.overlap import LIKENESSES, find_overlaps
 from mtkit.languages import SIDES, WITHOUT_SPACES, primary_code
 from mtkit.pair_files.lines import windows
@@ -40,6 +42,7 @@ _MOST_BLOCKS = 1 << 13  # 131,072 pairs; between half of them and all are judged
 _MOST_WINDOWS = 256  # 1,048,576 pairs, among which near duplicates are looked for
 _N_EXAMPLES = 5
 _N_LONGEST = 5
+_PAIRS_TO_CHANGE = 100  # among which examples of `augment` are looked for
 _GROWTH_POINTS = 24
 _EXAMPLES_FROM = 1_000_000  # examples of repeats are fetched from the first pairs
 
@@ -90,6 +93,7 @@ class CorpusReport:
     sides: tuple[SideFacts, SideFacts]
     ratios: list[float]  # characters of the target over those of the source, of each judged pair, sorted
     findings: list[Finding]
+    changes: list[ChangeExample]  # of pairs that training with the config changes
 
 
 def report_corpus(
@@ -98,10 +102,11 @@ def report_corpus(
     held_out: Mapping[str, Sequence[Pair]] | None = None,
     cfg: CleanConfig | None = None,
     tokenizer: TokenizersConfig | None = None,
+    augment: AugmentConfig | None = None,
 ) -> CorpusReport:
     """Measure a corpus. read: yields its pairs, as often as it is called. held_out: dev and test, for their overlap.
 
-    tokenizer: settings whose normalisation is tried; by default, those of a new config.
+    tokenizer: settings whose normalisation is tried; by default, those of a new config. augment: changes to show.
     """
     whole = _Whole(languages)
     with progress_bar(None, "reading", "pair", delay=2.0) as bar:
@@ -116,6 +121,7 @@ def report_corpus(
         *_repeat_findings(whole, read),
         *_overlap_findings(held_out or {}, read),
     ]
+    some = [pair[:2] for pair in evenly_spaced(judged.pairs, _PAIRS_TO_CHANGE)]
     return CorpusReport(
         languages,
         whole.n_pairs,
@@ -125,6 +131,7 @@ def report_corpus(
         (_side(whole, judged, languages, 0), _side(whole, judged, languages, 1)),
         sorted(len(pair.tgt) / max(1, len(pair.src)) for block in whole.blocks.items for pair in block),
         findings,
+        change_examples(augment.rates if augment else {}, Modifiers(*languages), some),
     )
 
 

@@ -66,16 +66,23 @@ class SubwordSampler:
 
     def sample(self, corpus: EncodedPairs, indices: Int64s, epoch: int, window: int = 0) -> PairsInMemory:
         """Return the pairs (N,), in this order, in the segmentations of this window of the epoch."""
-        repetitions = _repetitions(indices)
+        taken = PairsInMemory(corpus.src.take(indices), corpus.tgt.take(indices))
+        return self.segmented(taken, indices, epoch, window)
+
+    def segmented(self, pairs: EncodedPairs, indices: Int64s, epoch: int, window: int = 0) -> PairsInMemory:
+        """Return pairs that have been taken from a corpus, perhaps changed, in the segmentations of this window.
+
+        indices (N,): of the pairs in the corpus.
+        """
+        repetitions = repetitions_of(indices)
         sides = []
-        for side_index, (sampler, side) in enumerate(((self._src, corpus.src), (self._tgt, corpus.tgt))):
-            taken = side.take(indices)
+        for side_index, (sampler, side) in enumerate(((self._src, pairs.src), (self._tgt, pairs.tgt))):
             if sampler:
                 start = (
                     np.random.SeedSequence([self._seed, epoch, side_index, window]).generate_state(2).view(np.uint64)
                 )
-                taken = sampler.sample(taken, derived_keys(derived_keys(start, indices), repetitions))
-            sides.append(taken)
+                side = sampler.sample(side, derived_keys(derived_keys(start, indices), repetitions))
+            sides.append(side)
         return PairsInMemory(*sides)
 
 
@@ -152,7 +159,7 @@ def _distinct(ids: Ids, starts: Int64s) -> tuple[list[tuple[int, ...]], Int64s]:
     return stretches, np.array(which, dtype=np.int64)
 
 
-def _repetitions(indices: Int64s) -> Int64s:
+def repetitions_of(indices: Int64s) -> Int64s:
     """Return how often each index has occurred before."""
     order = np.argsort(indices, kind="stable")
     ordered = indices[order]

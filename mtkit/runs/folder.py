@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.bundle import SHAPING_FILES, find_model, read_bundle
+from mtkit.config.augment import NOTHING
 from mtkit.config.reading.differences import differences
 from mtkit.config.reading.loading import dump_config, load_config
 from mtkit.config.schema import Config
@@ -45,7 +46,7 @@ def check_run(cfg: Config, *, started: bool) -> None:
             "choose another run_dir, or remove model/ to train from the beginning"
         )
     path = cfg.run_dir / "config.yaml"
-    changes = shaping_differences(load_config(path), cfg) if started and path.exists() else []
+    changes = shaping_differences(_config_of_run(path), cfg) if started and path.exists() else []
     if changes:
         listed = "\n".join(f"  {key}: {old} there, {new} now" for key, old, new in changes)
         raise ConfigError(
@@ -60,7 +61,7 @@ def with_its_choices(cfg: Config, *, started: bool) -> Config:
     Raises ConfigError if the run's learning rate depends on its end, and cfg sets no end.
     """
     path = cfg.run_dir and cfg.run_dir / "config.yaml"
-    run = load_config(path) if started and path and path.exists() else None
+    run = _config_of_run(path) if started and path and path.exists() else None
     theirs = run.train if run else None
     chosen: dict[str, Any] = {}
     if cfg.train.schedule == "auto":
@@ -85,9 +86,20 @@ def with_its_choices(cfg: Config, *, started: bool) -> Config:
         }
         cfg = with_labels(cfg.model_copy(update={"data": cfg.data.model_copy(update=data)}))
     of_model = {key: getattr(run.model, key) for key in DROPOUTS if run and key not in cfg.model.model_fields_set}
+    augment = run.augment if run and "augment" not in cfg.model_fields_set else cfg.augment
     return cfg.model_copy(
-        update={"train": cfg.train.model_copy(update=chosen), "model": cfg.model.model_copy(update=of_model)}
+        update={
+            "train": cfg.train.model_copy(update=chosen),
+            "model": cfg.model.model_copy(update=of_model),
+            "augment": augment,
+        }
     )
+
+
+def _config_of_run(path: Path) -> Config:
+    """Read the config in a run's folder; a run of an older mtkit, which knew no `augment`, shows the text as it is."""
+    cfg = load_config(path)
+    return cfg if "augment" in cfg.model_fields_set else cfg.model_copy(update={"augment": NOTHING})
 
 
 def write_config(cfg: Config) -> None:

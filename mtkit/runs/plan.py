@@ -11,6 +11,7 @@ import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from mtkit.config.distillation import DistillConfig
@@ -20,6 +21,7 @@ from mtkit.cores import use_of_others
 from mtkit.data.encoded import PAIRS, Words
 from mtkit.data.labelled import EXAMPLES
 from mtkit.data.mixture import CorpusUse
+from mtkit.data.modifiers import ChangeExample, Modifiers, change_examples
 from mtkit.files import disk_full_explained
 from mtkit.runs.folder import with_its_choices
 from mtkit.runs.probe import Probe
@@ -35,6 +37,7 @@ from mtkit.training.update.checkpoint import Checkpoints
 from mtkit.training.update.optimizer_step import Updater
 
 _TOKENS_COUNTED = 5_000_000  # of each side, for the shares of bytes and unknown tokens
+_PAIRS_TO_CHANGE = 100  # among which examples of `augment` are looked for
 _LINE_BYTES = 330  # of a line of metrics.jsonl
 _SAMPLES_BYTES = 1_500  # of one of its lines with translations
 _REPORT_BYTES = 150_000
@@ -113,6 +116,7 @@ class RunPlan:
     src: SidePlan
     tgt: SidePlan | None  # None: a classifier, with labels
     labels: dict[str, int]  # of a classifier, and how many training examples have each; else empty
+    changes: list[ChangeExample]  # what training shows of `augment`
     padding_share: float
     targets_per_s: float  # target tokens; of a classifier, examples
     steps_per_epoch: int
@@ -209,6 +213,7 @@ def _plan(probe: Probe) -> RunPlan:
         src=_side(trainer, 0),
         tgt=None if is_classifier else _side(trainer, 1),
         labels=_labels(trainer) if is_classifier else {},
+        changes=_changes(trainer),
         padding_share=trainer.epoch_size.padding_share,
         targets_per_s=probe.targets_per_update / timing.update,
         steps_per_epoch=steps_per_epoch,
@@ -292,6 +297,18 @@ def _labels(trainer: Trainer) -> dict[str, int]:
     labels = trainer.cfg.data.labels
     counts = trainer.corpus.tgt.occurrences(1 + len(labels))  # ids from 1
     return dict(zip(labels, counts[1:].tolist(), strict=True))
+
+
+def _changes(trainer: Trainer) -> list[ChangeExample]:
+    """Return an example of each change of `augment`."""
+    corpus, (src, tgt) = trainer.corpus, trainer.run.text.tokenizers
+    rates, data = trainer.cfg.augment.rates, trainer.cfg.data
+    if not rates:
+        return []
+    some = corpus.take(np.linspace(0, corpus.n_pairs - 1, min(corpus.n_pairs, _PAIRS_TO_CHANGE), dtype=np.int64))
+    n = len(some.src.lengths)
+    pairs = [(src.decode(some.src[i].tolist()), tgt.decode(some.tgt[i].tolist())) for i in range(n)]
+    return change_examples(rates, Modifiers(data.src_lang, data.tgt_lang), pairs)
 
 
 def _disk(trainer: Trainer, checkpoint: Path, steps: int | None, n_validations: int | None) -> DiskPlan:

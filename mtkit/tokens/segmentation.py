@@ -34,7 +34,7 @@ def derived_keys(keys: Keys, numbers: npt.NDArray[Any]) -> Keys:
     return _mix(keys + (numbers.astype(np.uint64) + np.uint64(1)) * _GOLDEN_GAMMA)
 
 
-def _uniform(keys: Keys, step: int) -> npt.NDArray[np.float64]:
+def uniform(keys: Keys, step: int) -> npt.NDArray[np.float64]:
     """Return a number in [0, 1) for each key, different at each step."""
     return (derived_keys(keys, np.full(1, step)) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
@@ -78,7 +78,7 @@ class UnigramSegmentation:
         nodes, walkers = starts[indices], np.arange(len(indices))
         step_walkers, step_ids = [], []  # of each step: the stretches that go on, and their next pieces
         for step in itertools.count():
-            chances = np.floor(_uniform(keys[walkers], step) * _CHANCES) / _CHANCES
+            chances = np.floor(uniform(keys[walkers], step) * _CHANCES) / _CHANCES
             edges = np.searchsorted(cumulated, nodes + chances, side="right")
             step_walkers.append(walkers)
             step_ids.append(ids[edges])
@@ -160,7 +160,7 @@ class BpeSegmentation:
         at = np.array(starts, dtype=np.int64)[indices]
         walkers = np.arange(len(indices))
         for step in itertools.count():
-            n_dropped = np.log1p(-_uniform(keys[walkers], step)) / math.log(self._dropout)
+            n_dropped = np.log1p(-uniform(keys[walkers], step)) / math.log(self._dropout)
             merge_starts = np.frombuffer(self._merge_starts, np.int64)
             merges = merge_starts[at[walkers]] + np.minimum(n_dropped, len(self._places)).astype(np.int64)
             goes_on = merges < merge_starts[at[walkers] + 1]

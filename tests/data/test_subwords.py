@@ -126,7 +126,7 @@ def test_a_unigram_draw_does_not_depend_on_earlier_text(monkeypatch):
     keys = np.zeros(len(near), np.uint64)
     draws = []
     for segmentation in (fresh, old):
-        monkeypatch.setattr("mtkit.tokens.segmentation._uniform", lambda keys, step: near[: len(keys)])
+        monkeypatch.setattr("mtkit.tokens.segmentation.uniform", lambda keys, step: near[: len(keys)])
         draws.append(segmentation.sample(stretch, np.zeros(len(near), np.int64), keys))
     assert len(np.unique(draws[0][0])) > 2
     for first, second in zip(*draws, strict=True):

@@ -1,10 +1,13 @@
 """A run continues only with the settings that shape its result."""
 
+import json
+
 import pytest
 
 from mtkit.config.reading.loading import load_config
+from mtkit.config.reading.yaml_text import parse_yaml
 from mtkit.errors import ConfigError
-from mtkit.runs.folder import check_run, write_config
+from mtkit.runs.folder import check_run, with_its_choices, write_config
 
 
 def test_the_config_is_written_with_every_default(make_config):
@@ -62,3 +65,23 @@ def test_the_weights_of_the_corpora_may_not_change_while_the_files_may(make_conf
 def test_before_the_first_checkpoint_everything_may_change(make_config):
     write_config(make_config())
     check_run(make_config(seed=3, lr=0.5, tokenizer={"shared": True}), started=False)
+
+
+def test_a_run_of_a_version_without_augment_goes_on_showing_the_text_as_it_is(make_config):
+    cfg = make_config(schedule="constant")
+    write_config(cfg)
+    path = cfg.run_dir / "config.yaml"
+    written = parse_yaml(path.read_text()).value
+    del written["augment"]
+    path.write_text(json.dumps(written))  # which is YAML, too
+    resumed = with_its_choices(make_config(schedule="constant"), started=True)
+    assert resumed.augment.rates == {}
+    check_run(resumed, started=True)
+    with pytest.raises(ConfigError, match=r"  augment\.typos: 0\.0 there, 0\.2 now"):
+        check_run(
+            with_its_choices(make_config(schedule="constant", augment={"typos": 0.2}), started=True), started=True
+        )
+    assert (
+        with_its_choices(make_config(schedule="constant"), started=False).augment
+        == make_config(schedule="constant").augment
+    )

@@ -45,15 +45,17 @@ def report(
 
     files, languages = sources.find_corpora(corpora, langs)
     sources.require_regular_files(files)  # examples are read a second time
-    held_out, tokenizer = {}, None
+    held_out, tokenizer, augment = {}, None, None
     for path in corpora:
         if path.suffix in (".yaml", ".yml"):
             config = loading.load_config(path)
-            data, tokenizer = config.data, config.tokenizer
+            data, tokenizer, augment = config.data, config.tokenizer, config.augment
             parts = [*((part.label, part) for part in data.dev), *([("test", data.test)] if data.test else [])]
             for name, part in parts:
                 held_out[name if name not in held_out else f"{name} of {path}"] = list(corpus_files.read_pairs([part]))
-    result = reporting.report_corpus(lambda: corpus_files.read_pairs(files), languages, held_out, tokenizer=tokenizer)
+    result = reporting.report_corpus(
+        lambda: corpus_files.read_pairs(files), languages, held_out, tokenizer=tokenizer, augment=augment
+    )
     if not result.n_pairs:
         raise DataError(f"{' '.join(map(str, corpora))}: no pairs")
     if output is not None:

@@ -101,6 +101,7 @@ def _data_rows(plan: plans.RunPlan) -> list[tuple[str, str]]:
     else:
         rows += [("source", _tokens(plan.src, "a sentence")), ("target", _tokens(plan.tgt, "a sentence"))]
     rows += _mix_rows(plan)
+    rows += zip(["changed pairs", *[""] * len(plan.changes)], map(str, plan.changes), strict=False)
     rows.append(("batches", f"{plan.batch_tokens:,} tokens, {plan.padding_share:.1%} of them padding"))
     return rows
 

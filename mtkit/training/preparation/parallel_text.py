@@ -10,14 +10,16 @@ import numpy as np
 
 from mtkit.alignment.coverage import FILE as ALIGNMENT_FILE
 from mtkit.alignment.lexicon import LINKS_TO_ALIGN, LINKS_TO_GUIDE, AlignmentLexicon
-from mtkit.bundle import LETTERS_RATIO, SHARE_OF_SEVERAL, add_to_bundle
+from mtkit.bundle import AUGMENTED, LETTERS_RATIO, SHARE_OF_SEVERAL, add_to_bundle
 from mtkit.config.data import CorpusFiles, DevCorpus
 from mtkit.config.schema import Config
 from mtkit.console import counted, log
 from mtkit.data.corpus import read_pairs, read_side, require_files
 from mtkit.data.encoded import EncodedCorpus
 from mtkit.data.encoding import encode_corpus
+from mtkit.data.feed import Sampler
 from mtkit.data.mixture import require_scores
+from mtkit.data.modifiers import PairSampler
 from mtkit.data.sides import FILE as SIDES_FILE
 from mtkit.data.sides import Sides, save_counts
 from mtkit.data.subwords import SubwordSampler
@@ -56,9 +58,10 @@ class ParallelText:
     suite: Suite | None
     worth: Mapping[int, str] = field(default_factory=lambda: WORTH_OF_TRANSLATOR)
 
-    def sampler(self, cfg: Config) -> SubwordSampler | None:
+    def sampler(self, cfg: Config) -> Sampler | None:
         """See TrainingText."""
-        return SubwordSampler.from_config(cfg, *self.tokenizers)
+        subwords = SubwordSampler.from_config(cfg, *self.tokenizers)
+        return PairSampler.from_config(cfg, self.tokenizers, subwords) or subwords
 
     def validator(self, cfg: Config, precision: Precision) -> Validator:
         """See TrainingText."""
@@ -101,10 +104,11 @@ class ParallelText:
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """See TrainingText: the share of lines with several sentences and the sides' lengths, of even samples."""
+        """See TrainingText: several sentences in lines and lengths of the sides, of even samples, and what changes."""
         share = share_of_several(self._texts("src", _MOST_LOOKED_AT))
         src, tgt = (sum(map(n_letters, self._texts(side, _MOST_MEASURED))) for side in SIDES)
-        return {SHARE_OF_SEVERAL: round(share, 4), LETTERS_RATIO: round(tgt / max(src, 1.0), 4)}
+        augmented = {AUGMENTED: rates} if (rates := self.cfg.augment.rates) else {}
+        return {SHARE_OF_SEVERAL: round(share, 4), LETTERS_RATIO: round(tgt / max(src, 1.0), 4), **augmented}
 
     def _texts(self, side: str, n: int) -> list[str]:
         """Return one side of n training pairs, evenly spaced, or of all."""

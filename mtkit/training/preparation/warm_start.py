@@ -72,7 +72,8 @@ def inherit(cfg: Config) -> Config:
             f"train.init_from={origin} is a model with other settings:\n{listed}\n"
             "remove these keys to use the model's settings, or train from the beginning, without init_from"
         )
-    values = cfg.model_dump(mode="json") | merged
+    unset = {"augment"} - cfg.model_fields_set  # then a started run decides
+    values = cfg.model_dump(mode="json", exclude=unset) | merged
     if cfg.task == "translate" and "placeholders" not in cfg.data.model_fields_set:
         values["data"]["placeholders"] = origin_cfg.data.placeholders
     try:

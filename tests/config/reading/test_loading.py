@@ -618,6 +618,19 @@ def test_placeholders_are_of_translators(tmp_path):
         load(tmp_path, text)
 
 
+def test_what_people_type_is_for_translators(tmp_path):
+    data = "{train: [{tsv: a.tsv}], dev: {tsv: d.tsv}}"
+    text = f"task: classify\ndata: {data}\ntrain: {{max_steps: 9000}}\n"
+    assert load(tmp_path, text).augment.rates == {}
+    with pytest.raises(ConfigError, match=r"augment\.typos applies only to translators"):
+        load(tmp_path, text + "augment: {typos: 0.1}\n")
+
+
+def test_a_pair_has_one_case(tmp_path):
+    with pytest.raises(ConfigError, match=r"capitals, lower_case and title_case together are 1\.2 .* at most 1"):
+        load(tmp_path, MINIMAL + "augment: {capitals: 0.5, lower_case: 0.5, title_case: 0.2}\n")
+
+
 def test_the_reserved_tokens_are_no_tags(tmp_path):
     with pytest.raises(ConfigError, match=r"<ph3> is already a special token"):
         load(tmp_path, MINIMAL.replace("tgt: a.fr}", "tgt: a.fr, tag: <ph3>}"))

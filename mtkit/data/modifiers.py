@@ -1,0 +1,322 @@
+"""Change sentence pairs to what people type: other case, no final mark, typos, several sentences in a line.
+
+Training reads a share of its pairs changed, so that a model stands such text; `mtkit check` measures whether it does.
+The source shows what is typed, the target what its reader expects: capitals for capitals, and no full stop where the
+source has none, since both may be a heading; but correct spelling and ordinary case for all that is typed in a hurry.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import chain
+from random import Random
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mtkit.config.augment import ModifierName
+from mtkit.config.schema import Config
+from mtkit.data.encoded import EncodedCorpus, EncodedSide, Int64s, PairsInMemory, concatenate, starts_of
+from mtkit.data.encoding import lengths_of
+from mtkit.data.subwords import SubwordSampler, repetitions_of
+from mtkit.languages import primary_code
+from mtkit.text.capitals import changeable_words, in_capitals, lower, upper, with_words
+from mtkit.text.scripts import scripts_of
+from mtkit.text.sentences import FINAL, ends_without_space, final_marks
+from mtkit.tokens.segmentation import Keys, derived_keys, uniform
+from mtkit.tokens.special_ids import UNK_ID
+from mtkit.tokens.tokenizer import Tokenizer
+
+CASES: tuple[ModifierName, ...] = ("capitals", "lower_case", "title_case")  # a pair has at most one of them
+_OTHERS: tuple[ModifierName, ...] = ("joined", "no_final_mark", "typos")
+_MOST_JOINED = 4  # sentences in a line
+
+_SCRIPTS_WITH_CASE = {"Latin", "Greek", "Cyrillic", "Armenian"}
+_SHORTEST_WITH_TYPO = 3  # letters
+# Letters that keys write one by one: Latin to Arabic, Georgian, and Latin and Greek with accents.
+_TYPED = re.compile(r"[^\W\d_\u0700-\u109f\u1100-\u1dff\u2000-\U0010ffff]+(?:['’][^\W\d_\u0700-\U0010ffff]+)*")
+_OPENING = "¿¡"  # goes with the final mark
+# The rows of letters of keyboards by script and, where they differ, by language; each row begins further to the right.
+_QWERTZ = "qwertzuiop", "asdfghjkl", "yxcvbnm"
+_ROWS = {
+    "Latin": ("qwertyuiop", "asdfghjkl", "zxcvbnm"),
+    "Cyrillic": ("йцукенгшщзхъ", "фывапролджэ", "ячсмитьбю"),
+    "Greek": (" ςερτυθιοπ", "ασδφγηξκλ", "ζχψωβνμ"),
+    **dict.fromkeys(("de", "cs", "sk", "sl", "hr", "hu", "sq"), _QWERTZ),
+    "fr": ("azertyuiop", "qsdfghjklm", "wxcvbn"),
+}
+_OF_MODIFIERS = 2  # number of this stream of random numbers; 0 and 1 are those of subwords, by side
+_OF_A_PAIR = len(CASES) + len(_OTHERS)  # number of the key from which the changes of one pair are drawn
+
+
+class Modifiers:
+    """The changes to pairs of two languages."""
+
+    def __init__(self, src_lang: str | None, tgt_lang: str | None) -> None:
+        """src_lang, tgt_lang: codes, which decide about case and keyboards; of an unknown language, the text does."""
+        self.src_lang, self.tgt_lang = src_lang, tgt_lang
+        scripts = scripts_of(src_lang)
+        self._src_has_case = not scripts or not _SCRIPTS_WITH_CASE.isdisjoint(scripts)
+        self._of_source: dict[ModifierName, Callable[[str], str]] = {
+            "capitals": partial(in_capitals, lang=src_lang),
+            "lower_case": partial(with_words, change=lambda word, _: lower(word[0], src_lang)),
+            "title_case": partial(with_words, change=lambda word, _: upper(word[0][0], src_lang) + word[0][1:]),
+            "no_final_mark": _without_final_mark,
+        }
+
+    def changed(self, name: ModifierName, src: str, tgt: str, random: Random) -> tuple[str, str]:
+        """Return the pair changed, or as it is where the change does not apply; `joined` joins pairs.
+
+        Digits, addresses, placeholders and tags stay as they are.
+        """
+        if name == "typos":
+            return _with_typo(src, tgt, random, self.src_lang), tgt
+        if name in CASES and not (self._src_has_case and _has_case(src)):
+            return src, tgt
+        if name == "no_final_mark" and not (_has_final_mark(src) and _has_final_mark(tgt)):
+            return src, tgt
+        changed = self._of_source[name](src)
+        return (changed, self.of_target(name, tgt)) if changed != src else (src, tgt)
+
+    def of_target(self, name: ModifierName, text: str) -> str:
+        """Return the target that belongs to a changed source."""
+        if name == "capitals":
+            return in_capitals(text, self.tgt_lang)
+        return _without_final_mark(text) if name == "no_final_mark" else text
+
+
+def joined(texts: Sequence[str]) -> str:
+    """Join sentences to a line, with spaces where their script has them."""
+    return "".join(text if ends_without_space(text) else f"{text} " for text in texts[:-1]) + texts[-1]
+
+
+def _line(pairs: Sequence[tuple[str, str]]) -> tuple[str, str]:
+    """Join pairs to one."""
+    srcs, tgts = zip(*pairs, strict=True)
+    return joined(srcs), joined(tgts)
+
+
+def can_continue(src: str, tgt: str) -> bool:
+    """Return whether another pair can follow this one in a line: both sides end with a mark."""
+    return bool(final_marks(src)) and bool(final_marks(tgt))
+
+
+def _has_case(text: str) -> bool:
+    """Return whether a text has case to change: half of its letters, and not only capitals."""
+    n_cased = sum(character.islower() or character.isupper() for character in text)
+    return not text.isupper() and 2 * n_cased > sum(map(str.isalpha, text))
+
+
+def _has_final_mark(text: str) -> bool:
+    """Return whether a text ends with a mark, with nothing behind it, and has more than that."""
+    marks = final_marks(text)
+    return bool(marks) and not marks.strip(f"{FINAL} ") and len(marks) < len(text)
+
+
+def _without_final_mark(text: str) -> str:
+    return text.removesuffix(final_marks(text)).rstrip().lstrip(_OPENING) if _has_final_mark(text) else text
+
+
+def _with_typo(src: str, tgt: str, random: Random, lang: str | None) -> str:
+    """Return the text with a typo in one word, or as it is if no word may have one.
+
+    A word that both sides have is a name, or the like, which a model must go on to copy letter by letter.
+    """
+    in_target = {word[0] for word in changeable_words(tgt)}
+    words = [
+        word
+        for word in changeable_words(src)
+        if len(word[0]) >= _SHORTEST_WITH_TYPO
+        and word[0] not in in_target
+        and _TYPED.fullmatch(word[0])
+        and not _is_in_identifier(src, word)
+    ]
+    if not words:
+        return src
+    word = random.choice(words)
+    return src[: word.start()] + _misspelt(word[0], random, lang) + src[word.end() :]
+
+
+def _is_in_identifier(text: str, word: re.Match[str]) -> bool:
+    """Return whether a word is a part of something like order_id or 3rd."""
+    around = text[max(0, word.start() - 1) : word.start()] + text[word.end() : word.end() + 1]
+    return any(character.isdigit() or character in "_/\\@" for character in around)
+
+
+def _misspelt(word: str, random: Random, lang: str | None) -> str:
+    """Return a word with one typo; the first letter stays, because people rarely get it wrong."""
+    i = random.randrange(1, len(word))
+    before, letter, after = word[:i], word[i], word[i + 1 :]
+    kind = random.choice(("neighbour", "doubled", "missing", "swapped"))
+    if kind == "neighbour" and (keys := _neighbours(lang).get(letter.lower())):
+        key = random.choice(keys)
+        return before + (key.upper() if letter.isupper() else key) + after
+    if kind == "doubled":
+        return before + 2 * letter + after
+    if kind == "swapped" and after and letter != after[0]:
+        return before + after[0] + letter + after[1:]
+    return before + after
+
+
+@cache
+def _neighbours(lang: str | None) -> dict[str, str]:
+    """Return the keys around each key on the keyboard of a language; {} if mtkit does not know it."""
+    script = (scripts_of(lang) or ("Latin",))[0]
+    rows: Sequence[str] = _ROWS.get(primary_code(lang or "")) or _ROWS.get(script) or ()
+    keys = {(row, i): key for row, letters in enumerate(rows) for i, key in enumerate(letters) if key != " "}
+    steps = (0, -1), (0, 1), (1, -1), (1, 0), (-1, 0), (-1, 1)
+    return {
+        key: "".join(keys[place] for down, right in steps if (place := (row + down, i + right)) in keys)
+        for (row, i), key in keys.items()
+    }
+
+
+@dataclass(frozen=True)
+class ChangeExample:
+    """A changed pair, as training shows a share of the text."""
+
+    name: ModifierName
+    rate: float
+    src: str
+    tgt: str
+
+    def __str__(self) -> str:
+        return f"{100 * self.rate:.3g} % {self.name.replace('_', ' ')}: {self.src} | {self.tgt}"
+
+
+def change_examples(
+    rates: Mapping[ModifierName, float], modifiers: Modifiers, pairs: Sequence[tuple[str, str]]
+) -> list[ChangeExample]:
+    """Return an example of each change with a rate; none of those that apply to no pair."""
+    found = []
+    for place, (name, rate) in enumerate(rates.items()):
+        first = place * len(pairs) // len(rates)  # so that the examples are of different pairs
+        for before in (*pairs[first:], *pairs[:first]):
+            if name == "joined":
+                after = _line([before, pairs[-1]]) if can_continue(*before) else before
+            else:
+                after = modifiers.changed(name, *before, Random(0))
+            if after != before:
+                found.append(ChangeExample(name, rate, *after))
+                break
+    return found
+
+
+class PairSampler:
+    """Changes a share of the pairs of an encoded corpus, differently in each epoch. Satisfies `feed.Sampler`.
+
+    A draw depends on seed, epoch, window and the index of the pair; the sentences that join it come from the same call.
+    """
+
+    def __init__(
+        self,
+        modifiers: Modifiers,
+        rates: Mapping[ModifierName, float],
+        tokenizers: tuple[Tokenizer, Tokenizer],
+        tags: Sequence[str | None],
+        seed: int,
+        *,
+        max_tokens: int,
+        subwords: SubwordSampler | None = None,
+    ) -> None:
+        """tags: of each corpus. max_tokens: a pair stays as it is if the change makes a side longer than this.
+
+        subwords: segments the changed text.
+        """
+        self._modifiers, self._tokenizers, self._subwords = modifiers, tokenizers, subwords
+        src, _ = tokenizers
+        self._rates = {**rates, **(dict.fromkeys(CASES, 0.0) if src.normalize("Aa") != "Aa" else {})}
+        self._readers = [src.tagged(tag) for tag in tags]
+        self._seed, self._max_tokens = seed, max_tokens
+
+    @classmethod
+    def from_config(
+        cls, cfg: Config, tokenizers: tuple[Tokenizer, Tokenizer], subwords: SubwordSampler | None
+    ) -> "PairSampler | None":
+        """Return the sampler of a config, None if it changes nothing."""
+        if not (rates := cfg.augment.rates):
+            return None
+        modifiers, tags = Modifiers(cfg.data.src_lang, cfg.data.tgt_lang), [corpus.tag for corpus in cfg.data.train]
+        return cls(modifiers, rates, tokenizers, tags, cfg.seed, max_tokens=cfg.data.max_tokens, subwords=subwords)
+
+    def sample(self, corpus: EncodedCorpus, indices: Int64s, epoch: int, window: int = 0) -> PairsInMemory:
+        """Return the pairs (N,), in this order, as this window of the epoch shows them."""
+        pairs = corpus.take(indices)
+        start = np.random.SeedSequence([self._seed, epoch, _OF_MODIFIERS, window]).generate_state(2).view(np.uint64)
+        keys = derived_keys(derived_keys(start, indices), repetitions_of(indices))
+        chosen = self._chosen(keys)
+        seeds = derived_keys(keys, np.full(1, _OF_A_PAIR))
+        corpora = np.searchsorted(np.cumsum(corpus.sizes), indices, side="right")
+        readable = _without_unknown(pairs.src) & _without_unknown(pairs.tgt)
+        mates = {corpus: np.flatnonzero(readable & (corpora == corpus)) for corpus in set(corpora.tolist())}
+
+        def read(row: int) -> tuple[str, str]:
+            return (
+                self._readers[corpora[row]].decode(pairs.src[row].tolist()),
+                self._tokenizers[1].decode(pairs.tgt[row].tolist()),
+            )
+
+        changed: dict[int, tuple[str, str]] = {}
+        for row in np.flatnonzero(readable & np.any(list(chosen.values()), axis=0)).tolist():
+            random, before = Random(int(seeds[row])), read(row)
+            line = [before]
+            if chosen["joined"][row]:
+                wanted = random.randrange(2, _MOST_JOINED + 1)
+                while len(line) < wanted and can_continue(*line[-1]):
+                    line.append(read(random.choice(mates[corpora[row]])))
+            src, tgt = _line(line)
+            for name in ("no_final_mark", "typos", *CASES):
+                if chosen[name][row]:
+                    src, tgt = self._modifiers.changed(name, src, tgt, random)
+            if (src, tgt) != before:
+                changed[row] = src, tgt
+        pairs = self._with_texts(pairs, changed, corpora)
+        return self._subwords.segmented(pairs, indices, epoch, window) if self._subwords else pairs
+
+    def _chosen(self, keys: Keys) -> dict[ModifierName, npt.NDArray[np.bool_]]:
+        """Return for each modifier which pairs (N,) it may change."""
+        draw, at, chosen = uniform(keys, 0), 0.0, {}
+        for name in CASES:
+            rate = self._rates.get(name, 0.0)
+            chosen[name] = (at <= draw) & (draw < at + rate)
+            at += rate
+        return chosen | {
+            name: uniform(keys, step) < self._rates.get(name, 0.0) for step, name in enumerate(_OTHERS, start=1)
+        }
+
+    def _with_texts(
+        self, pairs: PairsInMemory, texts: Mapping[int, tuple[str, str]], corpora: npt.NDArray[Any]
+    ) -> PairsInMemory:
+        """Return the pairs with these texts (by row) in the place of their own, where they are not too long."""
+        if not texts:
+            return pairs
+        rows = np.array(list(texts))
+        srcs: list[list[int]] = [[]] * len(rows)
+        for corpus in set(corpora[rows].tolist()):
+            which = np.flatnonzero(corpora[rows] == corpus)
+            encoded = self._readers[corpus].encode_replaced([texts[row][0] for row in rows[which].tolist()])
+            for i, ids in zip(which.tolist(), encoded, strict=True):
+                srcs[i] = ids
+        tgts = self._tokenizers[1].encode_replaced([tgt for _, tgt in texts.values()])
+        lengths = np.stack([lengths_of(srcs), lengths_of(tgts)])
+        fits = (lengths.min(axis=0) > 0) & (lengths.max(axis=0) <= self._max_tokens)
+        order = np.arange(len(corpora))
+        order[rows[fits]] = len(order) + np.flatnonzero(fits)
+        return PairsInMemory(_replaced(pairs.src, srcs, order), _replaced(pairs.tgt, tgts, order))
+
+
+def _without_unknown(side: EncodedSide) -> npt.NDArray[np.bool_]:
+    """Return for each sentence whether its ids give its text back: none is <unk>."""
+    rows = np.repeat(np.arange(len(side.lengths)), side.lengths)
+    known = np.ones(len(side.lengths), dtype=bool)
+    known[rows[side.ids == UNK_ID]] = False
+    return known
+
+
+def _replaced(side: EncodedSide, others: Sequence[list[int]], order: Int64s) -> EncodedSide:
+    """Return sentences of a side, and of others behind them, in this order."""
+    ids = np.fromiter(chain.from_iterable(others), side.ids.dtype)
+    lengths = lengths_of(others)
+    return concatenate([side, EncodedSide(ids, starts_of(lengths), lengths)]).take(order)
