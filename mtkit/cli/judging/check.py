@@ -28,11 +28,18 @@ from mtkit.errors import DataError, UsageError
 from mtkit.pair_files import compression
 from mtkit.pair_files import lines as text_lines
 
+_N_PAIRS = 500  # of dev, for the robustness check
+
 if TYPE_CHECKING:
     from mtkit.evaluation.behaviour import suite as suites
 
 SuiteArgument = Annotated[
-    Path, typer.Argument(metavar="SUITE", help="YAML file of checks; see configs/sample-suite.yaml.")
+    Path | None,
+    typer.Argument(
+        metavar="SUITE",
+        help="YAML file of checks; see configs/sample-suite.yaml. Default: how well the model translates the dev set "
+        "of its config as people type it: in capitals, with typos, several sentences in a line.",
+    ),
 ]
 GivenOption = Annotated[
     Path | None,
@@ -54,7 +61,7 @@ JunitOption = Annotated[
 
 
 def check(
-    suite_path: SuiteArgument,
+    suite_path: SuiteArgument = None,
     models: EnsembleOption = None,
     hyp: GivenOption = None,
     sources: SourcesOption = False,
@@ -73,26 +80,28 @@ def check(
     from mtkit.evaluation.behaviour import report
     from mtkit.evaluation.behaviour import suite as suites
 
-    suite = suites.load_suite(suite_path)
     translating = Translating(beam_size, engine, device, overrides or [])
     if (sources or hyp) and (models or translating.is_changed):
         raise UsageError("--sources and --hyp do not use a model: leave out --model and the options for translating")
+    if (sources or hyp) and suite_path is None:
+        raise UsageError("--sources and --hyp need a SUITE")
+    suite = _robust_suite(models or []) if suite_path is None else suites.load_suite(suite_path)
     if sources:
         for line in suite.sources:
             print(line)
         return
     if hyp is not None:
-        origin, texts = {"hyp": str(hyp)}, _given(hyp, suite, suite_path)
+        origin, texts = {"hyp": str(hyp)}, _given(hyp, suite)
     else:
         translator, folders = _load(models or [], translating, suite)
         origin, texts = {"model": ", ".join(folders)}, _translated(translator, suite)
     result = report.run_suite(suite, lambda lines: texts)
     if junit is not None:
         with compression.open_output(junit) as file:
-            file.write(report.as_junit(result, suite_path.stem))
+            file.write(report.as_junit(result, suite.path.stem))
         log.info(f"written: {junit}")
     if as_json:
-        print(json.dumps({"suite": str(suite_path), **origin, **report.as_dict(result)}, indent=2, ensure_ascii=False))
+        print(json.dumps({"suite": str(suite.path), **origin, **report.as_dict(result)}, indent=2, ensure_ascii=False))
     else:
         for line in report.as_lines(result, show):
             print(line)
@@ -100,12 +109,26 @@ def check(
         raise typer.Exit(1)
 
 
-def _given(hyp: Path, suite: suites.Suite, suite_path: Path) -> list[str]:
+def _robust_suite(models: Sequence[Path]) -> suites.Suite:
+    """Return the suite of the dev pairs of the first model's config."""
+    from mtkit import bundle
+    from mtkit.data import dev_text
+    from mtkit.evaluation.behaviour import checks
+    from mtkit.evaluation.behaviour import suite as suites
+
+    [folder, *_] = model_folders(models)
+    config, data = folder / "config.yaml", bundle.read_bundle(folder).config.data
+    sets = dev_text.read_dev_text(data.dev, _N_PAIRS, config=config, remedy="put it there, or give a SUITE")
+    pairs = [(pair.src, pair.tgt) for dev in sets for pair in dev.pairs]
+    return suites.robust_suite(pairs, checks.Languages(data.src_lang, data.tgt_lang), config)
+
+
+def _given(hyp: Path, suite: suites.Suite) -> list[str]:
     texts = list(text_lines.read_lines(hyp))
     if len(texts) != len(suite.sources):
         raise DataError(
             f"{hyp} has {counted(len(texts), 'line')}, but the suite has {len(suite.sources):,} to translate; line n "
-            f"must translate line n of: mtkit check {suite_path} --sources"
+            f"must translate line n of: mtkit check {suite.path} --sources"
         )
     return texts
 

@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 from xml.etree import ElementTree as ET
 
 from mtkit.console import counted
 from mtkit.evaluation.behaviour.checks import Case
+from mtkit.evaluation.behaviour.robust import ChangeScores, RobustCheck
 from mtkit.evaluation.behaviour.suite import PreparedCheck, Suite
 
 _ROUNDING = 1e-9  # of a share: 9 of 10 cases reach a threshold of 0.9
@@ -22,6 +23,7 @@ class CaseResult:
     case: Case
     translations: tuple[str, ...]  # of case.sources
     problem: str  # "" if it passed
+    scores: ChangeScores | None = None  # of a check that compares scores
 
 
 @dataclass(frozen=True)
@@ -99,11 +101,15 @@ def _judge(prepared: PreparedCheck, suite: Suite, translations: dict[str, str]) 
     results = []
     for case in prepared.cases:
         texts = tuple(translations[line] for line in case.lines)
-        if any(line.strip() and not text.strip() for line, text in zip(case.lines, texts, strict=True)):
+        scores = None
+        if isinstance(prepared.check, RobustCheck):
+            scores = prepared.check.scores(case, texts, suite.languages)
+            problem = prepared.check.problem_of(scores)
+        elif any(line.strip() and not text.strip() for line, text in zip(case.lines, texts, strict=True)):
             problem = "no translation"
         else:
             problem = prepared.check.problem(case, texts, suite.languages)
-        results.append(CaseResult(case, texts[: len(case.sources)], problem))
+        results.append(CaseResult(case, texts[: len(case.sources)], problem, scores))
     check = prepared.check
     return CheckResult(prepared.name, check.check, check.threshold, tuple(results), prepared.n_left_out)
 
@@ -129,6 +135,7 @@ def as_dict(result: SuiteResult) -> dict[str, Any]:
                         "sources": result.case.sources,
                         "translations": result.translations,
                         "problem": result.problem or None,
+                        **({"scores": asdict(result.scores)} if result.scores else {}),
                     }
                     for result in check.cases
                 ],
@@ -149,6 +156,8 @@ def as_lines(result: SuiteResult, n_shown: int) -> Iterator[str]:
         required = f", {check.threshold:.0%} must pass" if 0 < check.threshold < 1 else ""
         left_out = f"; nothing to check in {counted(check.n_left_out, 'line')}" if check.n_left_out else ""
         yield f"{check.name:{width}}  {count:>14}  {verdict}{required}{left_out}"
+        for scores in [result.scores for result in check.cases if result.scores]:
+            yield f"    {scores.change:14} {scores}, {counted(scores.n_lines, 'line')}"
         yield from _failures(check, n_shown)
     n_cases = sum(len(check.cases) for check in result.checks)
     n_failing = sum(len(check.failing) for check in result.checks)

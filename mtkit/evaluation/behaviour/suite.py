@@ -19,6 +19,7 @@ from mtkit.evaluation.behaviour.checks import (
     CaseCheck,
     Check,
     EmojiCheck,
+    Expectation,
     ExpectedCheck,
     Languages,
     LongCheck,
@@ -31,6 +32,7 @@ from mtkit.evaluation.behaviour.checks import (
     SoundCheck,
     one_line,
 )
+from mtkit.evaluation.behaviour.robust import RobustCheck
 from mtkit.pair_files.lines import read_lines
 
 KINDS: dict[str, type[Check]] = {
@@ -45,6 +47,7 @@ KINDS: dict[str, type[Check]] = {
     "emoji": EmojiCheck,
     "phrase": PhraseCheck,
     "expected": ExpectedCheck,
+    "robust": RobustCheck,
 }
 
 
@@ -70,6 +73,13 @@ class Suite:
     def sources(self) -> list[str]:
         """Return all lines to translate, each once."""
         return list(dict.fromkeys(line for check in self.checks for case in check.cases for line in case.lines))
+
+
+def robust_suite(pairs: Sequence[tuple[str, str]], languages: Languages, path: Path) -> Suite:
+    """Return a suite that reports how well changed text is translated. path: the config that names the pairs."""
+    check = RobustCheck(translations=[Expectation(src=src, one_of=[tgt]) for src, tgt in pairs])
+    cases = tuple(case for _, case in check.cases(check.rows(), languages))
+    return Suite(path, languages, (PreparedCheck("robust", check, cases, 0),))
 
 
 class _Entry(Section):
