@@ -22,6 +22,9 @@ _CONSTRAINTS = Constraints(_SPELLING, (_PHRASE,), (Phrase("Z"),))
 _LISTS = np.random.default_rng(0).integers(4, VOCAB_SIZE, (VOCAB_SIZE, 6))
 SHORTLIST = Shortlist.from_lexicon(list(_LISTS), [7, 8], VOCAB_SIZE)
 
+# Keys of the section `model`.
+MODERN: dict[str, Any] = {"positions": "rotary", "norm": "rmsnorm", "activation": "swiglu"}
+
 
 @dataclass(frozen=True)
 class Search:

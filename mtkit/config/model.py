@@ -62,9 +62,7 @@ class ModelConfig(Section):
     @property
     def without_loops(self) -> list[str]:
         """The parts, as model.KEY=VALUE, that the compiled loops for decoding on a CPU lack."""
-        positions = "sinusoidal", "marian", "learned", "rotary"
-        known = {"norm": ("layernorm",), "activation": ("relu",), "positions": positions}
-        return [f"model.{key}={value}" for key, names in known.items() if (value := getattr(self, key)) not in names]
+        return [f"model.positions={self.positions}"] if self.positions in ("relative", "alibi") else []
 
     @model_validator(mode="after")
     def _heads_divide_width(self, info: ValidationInfo) -> Self:

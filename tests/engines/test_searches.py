@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from searches import SEARCHES, SEGMENTS, SHORTLIST, VOCAB_SIZE, decode, models_of
+from searches import MODERN, SEARCHES, SEGMENTS, SHORTLIST, VOCAB_SIZE, decode, models_of
 
 from mtkit.engines.native import NativeEngine
 from mtkit.model import ops
@@ -20,7 +20,7 @@ if not tiles.HAS_FLOATS:
     pytest.skip("this processor lacks the instructions", allow_module_level=True)
 
 every_search = pytest.mark.parametrize("name", SEARCHES)
-KINDS: list[dict[str, str]] = [{}, {"decoder": "ssru"}, {"positions": "rotary"}]
+KINDS: list[dict[str, str]] = [{}, {"decoder": "ssru"}, MODERN]
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=str)
 
 

@@ -161,7 +161,7 @@ def test_a_beam_returns_the_models_log_probabilities_and_ranks_by_score(model, e
             assert len(h.ids) + h.finished <= segment.max_len
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "relative", "alibi"])
+@pytest.mark.parametrize("positions", ["sinusoidal", "rotary", "relative", "alibi"])
 def test_a_beam_finds_the_native_hypotheses(positions, tmp_path):
     model = random_model(n_decoder_layers=2, positions=positions)
     with torch.no_grad():
@@ -175,11 +175,11 @@ def test_a_beam_finds_the_native_hypotheses(positions, tmp_path):
         assert sum(equal) >= 58  # the searches differ in how they refill a beam after an end
 
 
-@pytest.mark.parametrize("positions", ["relative", "alibi"])
-def test_distances_beyond_the_clip_and_up_to_the_tables_end_have_the_models_log_probabilities(positions, tmp_path):
+@pytest.mark.parametrize(("positions", "longest"), [("rotary", 2500), ("relative", 2047), ("alibi", 2047)])
+def test_distances_beyond_the_clip_and_the_longest_have_the_models_log_probabilities(positions, longest, tmp_path):
     model = random_model(positions=positions, n_heads=4)
     rng = random.Random(0)
-    sources = [[rng.randrange(4, VOCAB_SIZE) for _ in range(n)] for n in (3, 40, 2047)]
+    sources = [[rng.randrange(4, VOCAB_SIZE) for _ in range(n)] for n in (3, 40, longest)]
     begun = [Segment(ids, 60, prefix=tuple(ids[:50])) for ids in sources]
     hypotheses = [found for [found] in results(NativeEngine([model]), begun, beam_size=1)]
     scores = export(model, tmp_path / "export").score(list(zip(sources, hypotheses, strict=True)))

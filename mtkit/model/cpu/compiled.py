@@ -38,6 +38,7 @@ class CompiledTransformer:
         self._aligning = model.alignment_layer, model.n_aligning_heads
         self._pad_id: int = model.pad_id
         self._is_before = self.cfg.norm_position == "pre"
+        self._activation = decoding.ACTIVATIONS.index(self.cfg.activation)
         of_bytes = precision == "int8"
         self._like = np.empty(0, np.uint8 if of_bytes else np.float32)
         self._src, self._tgt = _array(model.src_embedding.weight), _array(model.tgt_embedding.weight)
@@ -76,6 +77,7 @@ class CompiledTransformer:
             self.cfg.n_heads,
             self._is_before,
             self._is_rotary,
+            self._activation,
             cross,
         )
         return CompiledCache(self, starts, cross, beam_size, given.shape[1])
@@ -122,6 +124,7 @@ class CompiledTransformer:
             self.cfg.n_heads,
             self._is_before,
             self._is_rotary,
+            self._activation,
             self.is_recurrent,
             self._aligning,
             hidden,
@@ -251,11 +254,11 @@ def _weights(*linears: nn.Linear) -> Iterator[tuple[Tensor, Tensor | None]]:
         yield linear.weight, linear.bias
 
 
-def _norms(layers: Sequence[nn.Module], last: nn.Module) -> list[nn.LayerNorm]:
+def _norms(layers: Sequence[nn.Module], last: nn.Module) -> list[nn.Module]:
     """Return the norms of layers in the order of their sublayers, then the last one, if the norms come before."""
     children = [layer.named_children() for layer in layers]
     residuals: list[Any] = [child for named in children for name, child in named if name.endswith("_residual")]
-    return [residual.norm for residual in residuals] + ([last] if isinstance(last, nn.LayerNorm) else [])
+    return [residual.norm for residual in residuals] + ([] if isinstance(last, nn.Identity) else [last])
 
 
 def _positions(module: Any, n: int) -> NDArray[np.float32]:

@@ -19,6 +19,8 @@ from mtkit.model.cpu.tiles import ADD, PANEL, PLAIN, RELU, ROWS, multiply
 BLOCK = 16 * ROWS  # rows that go through all layers together: what they leave on the way fits into the second cache
 _CHOICES = 8 * ROWS  # rows whose logits fit into it
 _CHUNK = 4 * LANES  # logits of which only the largest is compared at first
+ACTIVATIONS = "relu", "gelu", "silu", "swiglu"  # the functions below get the index of one
+_RELU, _GELU, _SILU, _SWIGLU = range(4)
 
 
 @inlined
@@ -34,17 +36,27 @@ def _fours(n):
 
 
 @inlined
-def _normalize(x, gain, bias, out):
-    """Set out to the layer norm of x, (D,) each; epsilon as torch's."""
-    mean, variance, n = np.float32(0.0), np.float32(0.0), np.float32(x.size)
-    for j in range(x.size):
-        mean += x[j]
-    mean /= n
-    for j in range(x.size):
-        variance += (x[j] - mean) * (x[j] - mean)
-    factor = np.float32(1.0) / np.sqrt(variance / n + np.float32(1e-5))
-    for j in range(x.size):
-        out[j] = (x[j] - mean) * factor * gain[j] + bias[j]
+def _normalize(x, norm, out):
+    """Set out to the norm of x, (D,) each: layer norm by gain and bias, norm (2, D), or RMSNorm by its gain, (1, D).
+
+    The epsilons are those of `make_norm`.
+    """
+    mean, squares, n = np.float32(0.0), np.float32(0.0), np.float32(x.size)
+    if norm.shape[0] == 1:
+        for j in range(x.size):
+            squares += x[j] * x[j]
+        factor = np.float32(1.0) / np.sqrt(squares / n + np.float32(1e-6))
+        for j in range(x.size):
+            out[j] = x[j] * factor * norm[0, j]
+    else:
+        for j in range(x.size):
+            mean += x[j]
+        mean /= n
+        for j in range(x.size):
+            squares += (x[j] - mean) * (x[j] - mean)
+        factor = np.float32(1.0) / np.sqrt(squares / n + np.float32(1e-5))
+        for j in range(x.size):
+            out[j] = (x[j] - mean) * factor * norm[0, j] + norm[1, j]
 
 
 def _put_input(inputs, scales, i, row):
@@ -86,7 +98,7 @@ def _put_inputs(x, n, size, is_before, norm, row, inputs, scales):
     """Make the first n rows of x the inputs of a sublayer; is_before: normalise them first. row: for use meanwhile."""
     for i in range(n):
         if is_before:
-            _normalize(x[i, :size], norm[0], norm[1], row)
+            _normalize(x[i, :size], norm, row)
             _put_input(inputs, scales, i, row)
         else:
             _put_input(inputs, scales, i, x[i, :size])
@@ -96,7 +108,7 @@ def _put_inputs(x, n, size, is_before, norm, row, inputs, scales):
 def _normalize_rows(x, n, size, norm):
     """Normalise the first n rows of x in place."""
     for i in range(n):
-        _normalize(x[i, :size], norm[0], norm[1], x[i, :size])
+        _normalize(x[i, :size], norm, x[i, :size])
 
 
 @inlined
@@ -158,14 +170,56 @@ def _attend(query, rows, places, keys, values, n_heads, scores, out, attention, 
 
 
 @inlined
-def _feed_forward(x, n, size, is_before, norm, weights, numbers, table, first, row, inputs, hidden, scales):
+def _sigmoid(x):
+    """Return 1 / (1 + e^-x), by a power of at most 0."""
+    power = exp(-abs(x))
+    return (np.float32(1.0) if x >= np.float32(0.0) else power) / (np.float32(1.0) + power)
+
+
+@inlined
+def _gelu(x):
+    """Return x (1 + erf(x / sqrt(2))) / 2 (Hendrycks and Gimpel 2016).
+
+    erf to 1.5e-7 by Abramowitz and Stegun 1964, formula 7.1.26.
+    """
+    t = np.float32(1.0) / (np.float32(1.0) + np.float32(0.3275911 / np.sqrt(2.0)) * abs(x))
+    series = np.float32(1.061405429) * t - np.float32(1.453152027)
+    series = series * t + np.float32(1.421413741)
+    series = series * t - np.float32(0.284496736)
+    series = series * t + np.float32(0.254829592)
+    below = np.float32(0.5) * series * t * exp(np.float32(-0.5) * x * x)  # (1 - erf(|x| / sqrt(2))) / 2
+    return x * (np.float32(1.0) - below if x >= np.float32(0.0) else below)
+
+
+@inlined
+def _activated(row, activation):
+    """Apply an activation function to a row in place, but relu, which the product has applied; return what it leaves.
+
+    Of swiglu's row the first half are gates, and become the result.
+    """
+    if activation == _SWIGLU:
+        width = row.size // 2
+        for j in range(width):
+            row[j] = row[j] * _sigmoid(row[j]) * row[width + j]
+        return row[:width]
+    if activation == _SILU:
+        for j in range(row.size):
+            row[j] = row[j] * _sigmoid(row[j])
+    elif activation == _GELU:
+        for j in range(row.size):
+            row[j] = _gelu(row[j])
+    return row[: row.size]
+
+
+@inlined
+def _feed_forward(x, n, size, is_before, activation, norm, weights, numbers, table, first, row, inputs, hidden, scales):
     """Add the feed-forward sublayer of the products first and first + 1 to the rows of x; hidden: their inputs."""
     width = table[first, 4]
     wide = np.empty((n, _padded(width)), np.float32)
     _put_inputs(x, n, size, is_before, norm, row, inputs, scales)
-    multiply(inputs, scales, n, weights, numbers, table[first], wide, RELU)
+    multiply(inputs, scales, n, weights, numbers, table[first], wide, RELU if activation == _RELU else PLAIN)
     for i in range(n):
-        _put_input(hidden, scales, i, wide[i, :width])
+        _put_input(hidden, scales, i, _activated(wide[i, :width], activation))
     multiply(hidden, scales, n, weights, numbers, table[first + 1], x, ADD)
     if not is_before:
         _normalize_rows(x, n, size, norm)
@@ -186,6 +240,7 @@ def encode(
     n_heads,
     is_before,
     is_rotary,
+    activation,
     out,
 ):
     """Set out to the keys and values that the decoder's layers find in the source: (tokens, whole panels).
@@ -232,7 +287,10 @@ def encode(
             if not is_before:
                 _normalize_rows(x, n, size, norm)
             norm = norms[2 * layer + 1]
-            _feed_forward(x, n, size, is_before, norm, weights, numbers, table, one + 2, row, inputs, hidden, scales)
+            pair = one + 2
+            _feed_forward(
+                x, n, size, is_before, activation, norm, weights, numbers, table, pair, row, inputs, hidden, scales
+            )
         _put_inputs(x, n, size, is_before, norms[-1], row, inputs, scales)
         multiply(inputs, scales, n, weights, numbers, table[4 * n_layers], out[begin:], PLAIN)
         first = last
@@ -247,8 +305,7 @@ def _recur(packed, past, cell, is_first, x):
     size = x.size
     new, forget = packed[:size], packed[size:]
     for j in range(size):
-        power = exp(-abs(forget[j]))
-        gate = (np.float32(1.0) if forget[j] >= np.float32(0.0) else power) / (np.float32(1.0) + power)
+        gate = _sigmoid(forget[j])
         kept = np.float32(0.0) if is_first else past[j] * gate
         cell[j] = kept + (new[j] - gate * new[j])
         x[j] += np.float32(0.0) if cell[j] < np.float32(0.0) else cell[j]
@@ -275,6 +332,7 @@ def step(
     n_heads,
     is_before,
     is_rotary,
+    activation,
     is_recurrent,
     aligning,
     out,
@@ -353,13 +411,13 @@ def step(
             multiply(inputs, scales, n, weights, numbers, table[one + n_products - 3], x, ADD)
             if not is_before:
                 _normalize_rows(x, n, size, norms[norm + 1])
-            pair, norm = one + n_products - 2, norm + 2
+            pair, last = one + n_products - 2, norms[norm + 2]
             _feed_forward(
-                x, n, size, is_before, norms[norm], weights, numbers, table, pair, row, inputs, hidden, scales
+                x, n, size, is_before, activation, last, weights, numbers, table, pair, row, inputs, hidden, scales
             )
         for i in range(n):
             if is_before:
-                _normalize(x[i, :size], norms[-1, 0], norms[-1, 1], out[first + i])
+                _normalize(x[i, :size], norms[-1], out[first + i])
             else:
                 for j in range(size):
                     out[first + i, j] = x[i, j]

@@ -61,10 +61,10 @@ def _pack(weight: Tensor, bias: Tensor | None, of_bytes: bool) -> tuple[NDArray[
     return panels.numpy(), numbers.flatten().numpy()
 
 
-def pack_norms(norms: Sequence[nn.LayerNorm]) -> NDArray[np.float32]:
-    """Return the gains and biases of layer norms: (norms, 2, D)."""
-    pairs = [torch.stack([norm.weight.detach(), norm.bias.detach()]) for norm in norms]
-    return torch.stack(pairs).float().numpy()
+def pack_norms(norms: Sequence[nn.Module]) -> NDArray[np.float32]:
+    """Return the gains and biases of layer norms, (norms, 2, D), or the gains of RMSNorms, (norms, 1, D)."""
+    rows = [torch.stack([weight.detach() for weight in norm.parameters()]) for norm in norms]
+    return torch.stack(rows).float().numpy()
 
 
 def _aligned(numbers: NDArray[np.uint8]) -> NDArray[np.uint8]:
