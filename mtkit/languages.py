@@ -70,6 +70,11 @@ def primary_code(code: str | None) -> str:
     return _SHORTEST.get(bare, bare)
 
 
+def is_another_language(code: str | None, wanted: str | None) -> bool:
+    """Return whether a text is marked as in another language than the wanted one; False if either is unknown."""
+    return bool(code and wanted) and primary_code(code) != primary_code(wanted)
+
+
 def are_one_language(one: str, other: str) -> bool:
     """Return whether two codes can mean one language: pt and pt-BR can, en and eng, but not zh-Hans and zh-Hant."""
     one, other = normal_code(one), normal_code(other)

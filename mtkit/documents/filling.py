@@ -10,7 +10,7 @@ import numpy as np
 from mtkit.documents.document import Document, Part, shown
 from mtkit.documents.sentences import Alignment, Sentence, Translated
 from mtkit.documents.skeleton import Filled, Segment
-from mtkit.languages import primary_code
+from mtkit.languages import is_another_language
 from mtkit.text.inline import Inline, Interval
 from mtkit.text.scripts import is_in_another_script
 from mtkit.text.transfer import transfer
@@ -101,8 +101,7 @@ def fill(document: Document, results: Mapping[str, Translated]) -> TranslatedDoc
 
 def _is_foreign(sentence: str, segment: Segment, document: Document) -> bool:
     """Return whether a sentence is not in the source language: by its script, or as the document says."""
-    is_other = segment.lang and document.src_lang and primary_code(segment.lang) != primary_code(document.src_lang)
-    return bool(is_other) or is_in_another_script(sentence, document.src_lang)
+    return is_another_language(segment.lang, document.src_lang) or is_in_another_script(sentence, document.src_lang)
 
 
 def _place(part: Part[Any], segment: Segment) -> str:
@@ -132,9 +131,11 @@ def _notes(segment: Segment, paragraph: Paragraph, place: str) -> Iterable[Note]
         if fault in paragraph.faults and (fault != "foreign" or src == tgt):
             yield Note(place, LEFT, REASONS[fault], src, src)
             return
-    if paragraph.faults:
-        reasons = {**REASONS, "foreign": "keeps a sentence in another language"}
-        yield Note(place, CHECK, ", ".join(reasons[fault] for fault in paragraph.faults), src, tgt)
+    reasons = {**REASONS, "foreign": "keeps a sentence in another language"}
+    found = [reasons[fault] for fault in paragraph.faults]
+    found += [f'keeps "{phrase}", which is in another language' for phrase in segment.foreign]
+    if found:
+        yield Note(place, CHECK, ", ".join(found), src, tgt)
     forced = Counter({"placeholder": paragraph.n_placed, "tag": paragraph.n_guessed})
     for noun, n in forced.items():
         if n:

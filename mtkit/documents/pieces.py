@@ -69,8 +69,10 @@ def trimmed(text: str, pieces: Sequence[Piece]) -> list[Piece]:
 
 
 def _is_left_out(text: str, piece: Piece, has_partner: bool) -> bool:
-    """Return whether a piece at an end is white space, or a code that belongs to no other."""
-    return not has_partner if piece.code is not None else not text[piece.start : piece.end].strip(_SPACES)
+    """Return whether a piece at an end is white space, or a code that belongs to no other and is not text itself."""
+    if piece.code is not None:
+        return not has_partner and not piece.code.is_text
+    return not text[piece.start : piece.end].strip(_SPACES)
 
 
 def partners_of(pieces: Sequence[Piece]) -> dict[int, int]:

@@ -51,6 +51,7 @@ class Segment:
     write: Callable[[str], str] = str  # turns text into the format's, such as & into &amp;
     refuse: Callable[[str], str] = _accept  # returns why a translation cannot take its place; "" if it can
     lang: str | None = None  # the language that the document gives it
+    foreign: tuple[str, ...] = ()  # phrases in another language, which are codes
 
     @classmethod
     def at(cls, start: int, end: int, inline: Inline, place: str, *, write: Callable[[str], str] = str) -> "Segment":

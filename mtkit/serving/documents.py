@@ -251,7 +251,10 @@ class Documents:
         job.status, job.started = "translating", time.monotonic()
         async with self._worker(job) as ask:
             facts = await ask("read")
+            is_given = job.src is not None
             self._find_source(job, facts["beginning"])
+            if not is_given and job.src is not None:
+                facts = await ask("read", src_lang=job.src)
             with self._service.using(job.src or job.tgt, job.tgt) as path:
                 if not path:  # the two languages are one
                     await asyncio.to_thread(shutil.copyfile, job.source_path, job.result_path)

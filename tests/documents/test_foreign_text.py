@@ -1,16 +1,27 @@
 """Text in another language or script stays as it is, and the report lists it."""
 
+import re
+
+import numpy as np
 import pytest
 
 from mtkit.documents.filling import CHECK, LEFT, fill, sentences_to_translate
 from mtkit.documents.reading import Options, document_of
-from mtkit.documents.sentences import Translated
+from mtkit.documents.sentences import Alignment, Translated
 from mtkit.text.scripts import is_in_another_script
+from mtkit.text.words import word_spans
 
 
 def translated(text, format, src_lang="en"):
     document = document_of(text.encode(), format, Options(src_lang=src_lang))
-    return fill(document, {s.text: Translated(s.text.upper()) for s in sentences_to_translate(document)})
+    return fill(document, {s.text: upper(s.text) for s in sentences_to_translate(document)})
+
+
+def upper(text):
+    """The translation into upper case, each word in the place of its source, and single spaces as by a model."""
+    made = " ".join(text.upper().split())
+    words = word_spans(text)
+    return Translated(made, alignment=Alignment(words, word_spans(made), np.eye(len(words)).tolist()))
 
 
 @pytest.mark.parametrize(
@@ -30,6 +41,40 @@ def test_text_in_another_language_stays_and_is_listed(page, expected, kept):
     assert all("another language" in note.reason for note in found.notes)
     if expected is not None:
         assert found.raw.decode() == expected
+
+
+@pytest.mark.parametrize(
+    ("format", "page", "expected", "phrases"),
+    [
+        ("html", '<p>He said <i lang="fr">bon appétit</i> to us.', '<p>HE SAID <i lang="fr">bon appétit</i> TO US.', 1),
+        ("html", "<p><i lang=fr>Bon appétit</i>, he said.", "<p><i lang=fr>Bon appétit</i>, HE SAID.", 1),
+        ("html", "<p>He said <i lang=fr>bon appétit</i>.", "<p>HE SAID <i lang=fr>bon appétit</i>.", 1),
+        ("html", "<p> <i lang=fr>Bon appétit</i> he said", "<p> <i lang=fr>Bon appétit</i> HE SAID", 1),
+        ("html", "<p>A <i lang=en-US>dog</i> eats.", "<p>A <i lang=en-US>DOG</i> EATS.", 0),
+        ("html", "<p>A <i lang=fr>le <b lang=en>dog</b></i> eats.", None, 1),
+        ("html", "<p>A cat<img lang=fr alt='un chat'> eats.", "<p>A CAT<img lang=fr alt='un chat'> EATS.", 0),
+        ("markdown", "He said <i lang=fr>bon *appétit*</i> to us.\n", None, 1),
+        ("markdown", "<p>He said <i lang=fr>bon appétit</i> to us.</p>\n", None, 1),
+    ],
+)
+def test_a_phrase_in_another_language_stays_in_its_sentence_and_is_listed(format, page, expected, phrases):
+    found = translated(page, format)
+    assert found.raw.decode() == (expected or _upper_outside(page))
+    listed = [note.reason for note in found.notes if note.kind == CHECK]
+    assert len(listed) == phrases
+    assert all("in another language" in reason and ("ppétit" in reason or "le dog" in reason) for reason in listed)
+
+
+def _upper_outside(page):
+    """The page with its letters outside of tags and of the element <i> in upper case."""
+    parts = re.split(r"(<i lang=.*</i>|<[^<>]*>)", page)
+    return "".join(part if part.startswith("<") else part.upper() for part in parts)
+
+
+@pytest.mark.parametrize("text", ["<b lang=fr>Un chat.</b>\n", "<div lang=fr>\n\n<p lang=fr>Un chat.</p>\n"])
+def test_a_paragraph_of_markdown_in_another_language_stays(text):
+    found = translated(text, "markdown")
+    assert (found.raw.decode(), [note.kind for note in found.notes]) == (text, [LEFT])
 
 
 def test_a_sentence_in_another_script_stays_beside_others():

@@ -102,6 +102,15 @@ def test_a_document_that_needs_too_much_memory_says_so(tmp_path, monkeypatch):
     assert "memory" in worker.answer({"task": "read"})["error"]
 
 
+def test_once_the_language_is_known_text_in_another_one_is_not_given_out(tmp_path):
+    (tmp_path / "a.html").write_text("<p>a <i lang=fr>chat</i> sleeps</p><p lang=fr>un chat</p><p>привет</p>")
+    worker = DocumentWorker(tmp_path / "a.html", tmp_path / "b.html", Options("html"))
+    assert worker.answer({"task": "read"})["n_sentences"] == 3
+    assert worker.answer({"task": "read", "with": {"src_lang": "en"}})["n_sentences"] == 1
+    given = worker.answer({"task": "next", "with": {"translations": [], "n": 9}})["sentences"]
+    assert [text.split() for text, _ in given] == [["a", "sleeps"]]
+
+
 def test_a_fault_of_ours_or_of_the_disk_is_no_error_of_the_document(tmp_path, monkeypatch):
     worker = DocumentWorker(tmp_path / "missing.txt", tmp_path / "b.txt", Options("text"))
     assert "missing.txt" in worker.answer({"task": "read"})["disk"]

@@ -50,9 +50,11 @@ class FakeWorker:
     def __init__(self, settings):
         self._source, self._result = Path(settings["source"]), Path(settings["result"])
         self.has_ended = False
+        self.read_in = []  # languages
 
     async def ask(self, message, timeout_s):
         text = self._source.read_text()
+        self.read_in += [message["with"].get("src_lang")] if message["task"] == "read" else []
         match message["task"], message["with"].get("translations"):
             case "read", _:
                 special = {"bad": {"error": "line 1: is bad"}, "fault": {"fault": "Traceback ..."}}
@@ -400,10 +402,11 @@ def test_a_document_in_the_target_language_is_refused(source):
         (b"1234", None, "done", b"1234"),
     ],
 )
-def test_the_language_of_a_document_is_detected_in_its_text(text, src, status, result):
+def test_the_language_of_a_document_is_detected_in_its_text(text, src, status, result, workers):
     async def scenario(jobs, service):
         job = await jobs.submit(text, "a.txt", None, "fr", caller=ANN)
         await job.finished()
         return job.src, job.status, job.result
 
     assert run(scenario) == (src, status, result)
+    assert [worker.read_in for worker in workers] == [[None, "en"] if src else [None]]  # what is foreign depends on it

@@ -33,7 +33,7 @@ def read(raw: bytes, options: Options) -> Document:
     """Read a book. Raises DataError if it is another format, damaged, or protected against copying."""
     archive = Archive(raw, "EPUB")
     _refuse_protected(archive)
-    parts = list(_parts(archive))
+    parts = list(_parts(archive, Options(src_lang=options.src_lang)))
     pages = [(part.name, part.parsed) for part in parts if isinstance(part.parsed, html.Page)]
     remarks = [f"{name}: {remark}" for name, page in pages for remark in page.remarks]
     return replace(archive.document(parts, PROSE), remarks=remarks)
@@ -49,7 +49,7 @@ def _refuse_protected(archive: Archive) -> None:
             raise DataError(f"{_ENCRYPTION}: the book is encrypted (DRM); use a copy without copy protection")
 
 
-def _parts(archive: Archive) -> Iterator[Part[Any]]:
+def _parts(archive: Archive, options: Options) -> Iterator[Part[Any]]:
     container = member_xml(archive, _CONTAINER, _PREFIXES).parsed
     packages = [
         container.attribute(index, "full-path")
@@ -67,7 +67,7 @@ def _parts(archive: Archive) -> Iterator[Part[Any]]:
                 continue
             done.add(name)
             if kind == _XHTML:
-                yield html.page_part(archive.member(name), Options(), name=name, claims_xml=True)
+                yield html.page_part(archive.member(name), options, name=name, claims_xml=True)
             elif kind == _NCX:
                 yield member_part(archive, name, *_CONTENTS)
 

@@ -53,7 +53,6 @@ _CHARSET = re.compile(
 _SPACES = re.compile(r"[ \t\r\n\f]+")
 _CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
 _ENTITY = re.compile(r"&([^\W\d][\w.-]*);")
-_LANGUAGE = re.compile(r"""\s(?:xml:)?lang\s*=\s*["']?([a-zA-Z]{2,3}(?:[-_]\w+)*)""", re.IGNORECASE)
 Language = tuple[int, str | None]  # from this character on; None: as the whole page
 Value = tuple[int, int, Callable[[str], str]]  # where it stands, and what writes it
 
@@ -67,7 +66,8 @@ def read(raw: bytes, options: Options) -> Document:
 def page_part(raw: bytes, options: Options, *, name: str = "", claims_xml: bool = False) -> "Part[Page]":
     """Return a page. name: of a member of an archive. claims_xml: it should be XML, whatever it says itself."""
     parse = partial(Page.of, claims_xml=claims_xml)
-    return parsed_part(raw, parse, read_page, structure, options, name=name, declared=declared)
+    read = partial(read_page, src_lang=options.src_lang)
+    return parsed_part(raw, parse, read, structure, options, name=name, declared=declared)
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,7 @@ class Page:
     text: str  # with tokens in their places
     runs: Sequence[Sequence[Piece]]  # of `text`: what stands between each two block elements
     languages: Sequence[Language]  # of the elements in `text`
+    value_languages: Sequence[Language]  # of those in `source`
     remarks: Sequence[str] = ()  # what the user should know about the reading
 
     @classmethod
@@ -95,40 +96,62 @@ class Page:
         text = hold_out(source, [(start, end) for start, end, _ in values])
         tags_of_text = html_tags.tags_of(text, is_xml=is_xml)
         runs = list(_runs(text, tags_of_text, is_xml=is_xml))
-        languages = list(_languages(tags_of_text, is_xml=is_xml))
+        of_text, of_values = (list(_languages(each, is_xml=is_xml)) for each in (tags_of_text, tags))
         remarks += _remarks(source, tags, is_xml=is_xml)
-        return cls(source, is_xml, values, text, runs, languages, remarks)
+        return cls(source, is_xml, values, text, runs, of_text, of_values, remarks)
 
 
-def read_page(page: Page) -> Reading:
-    """Return a page's segments."""
+def read_page(page: Page, src_lang: str | None = None) -> Reading:
+    """Return a page's segments. src_lang: what the page gives another language stays as it is."""
     place = line_of(page.source)
     values = [
-        Segment.at(start, end, value_of(page.source[start:end]), place(start), write=write)
+        replace(
+            Segment.at(start, end, value_of(page.source[start:end]), place(start), write=write),
+            lang=_language_at(page.value_languages, start),
+        )
         for start, end, write in page.values
     ]
-    found = _segments(page.text, page.runs, line_of(page.text), page.languages)
+    found = _segments(page.text, page.runs, line_of(page.text), page.languages, src_lang)
     return Reading(page.text, list(found), values)
 
 
-def segments(text: str, place: Callable[[int], str]) -> Iterator[Segment]:
+def segments(text: str, place: Callable[[int], str], src_lang: str | None = None) -> Iterator[Segment]:
     """Yield the segments of a page or of a part of one, attributes aside. place: names the place of a character."""
-    return _segments(text, _runs(text, html_tags.tags_of(text)), place)
+    tags = html_tags.tags_of(text)
+    return _segments(text, _runs(text, tags), place, list(_languages(tags)), src_lang)
 
 
 def _segments(
-    text: str, runs: Iterable[Sequence[Piece]], place: Callable[[int], str], languages: Sequence[Language] = ()
+    text: str,
+    runs: Iterable[Sequence[Piece]],
+    place: Callable[[int], str],
+    languages: Sequence[Language] = (),
+    src_lang: str | None = None,
 ) -> Iterator[Segment]:
     for run in runs:
-        segment = segment_of(text, html_text.with_notes(text, run), _MARKUP, place)
+        pieces, foreign = html_text.with_foreign(text, run, src_lang)
+        segment = segment_of(text, html_text.with_notes(text, pieces), _MARKUP, place)
         if segment is not None:
-            at = next((p.start for p in run if p.code is None and has_letters(text[p.start : p.end])), 0)
-            index = bisect_right(languages, at, key=lambda change: change[0]) - 1
-            lang = languages[index][1] if index >= 0 else None
-            yield replace(segment, write=writer(segment.inline.source, html_text.write), lang=lang)
+            write = writer(segment.inline.source, html_text.write)
+            yield replace(segment, write=write, lang=_language_of(text, pieces, languages), foreign=foreign)
 
 
-def _languages(tags: Sequence[FoundTag], *, is_xml: bool) -> Iterator[Language]:
+def language_of(text: str, pieces: Sequence[Piece]) -> str | None:
+    """Return the language that elements give the beginning of a text with inline tags."""
+    return _language_of(text, pieces, list(_languages(html_tags.tags_of(text)))) if "lang" in text else None
+
+
+def _language_of(text: str, pieces: Sequence[Piece], languages: Sequence[Language]) -> str | None:
+    at = next((each.start for each in pieces if each.code is None and has_letters(text[each.start : each.end])), 0)
+    return _language_at(languages, at)
+
+
+def _language_at(languages: Sequence[Language], at: int) -> str | None:
+    index = bisect_right(languages, at, key=lambda change: change[0]) - 1
+    return languages[index][1] if index >= 0 else None
+
+
+def _languages(tags: Sequence[FoundTag], *, is_xml: bool = False) -> Iterator[Language]:
     """Yield where the language changes that elements give their text.
 
     That of the whole page does not count, because many a page gives itself a wrong one.
@@ -139,10 +162,12 @@ def _languages(tags: Sequence[FoundTag], *, is_xml: bool) -> Iterator[Language]:
         while around[-1][0] <= start:
             end, _ = around.pop()
             yield end, around[-1][1]
-        found = _LANGUAGE.search(tag["rest"]) if tag is not None and index in ends else None
-        if tag is not None and found and tag["name"].lower() not in ("html", "body"):
-            around.append((tags[ends[index]][1], found[1]))
-            yield start, found[1]
+        if tag is None or tag["close"] or tag["name"].lower() in ("html", "body"):
+            continue
+        if (lang := html_text.language_of(tag["rest"])) is None:
+            continue
+        around.append((tags[ends.get(index, index)][1], lang))  # of an image alone: its attributes
+        yield start, lang
     for depth in range(len(around) - 1, 0, -1):
         yield around[depth][0], around[depth - 1][1]
 

@@ -5,10 +5,12 @@ import re
 from collections.abc import Iterator, Sequence
 
 from mtkit.documents.pieces import Piece, partners_of
+from mtkit.languages import is_another_language
 from mtkit.text import brackets
 from mtkit.text.inline import Code, Inline, Kind, Part, inline_of
 from mtkit.text.inline_tags import TAG
 from mtkit.text.templates import outside_templates
+from mtkit.text.words import has_letters
 
 _BARE_VALUE = re.compile(r"""=\s*[^\s"'=<>`]+/$""")  # a value without quotes, whose slash closes nothing
 _COMMENT_END = re.compile("--!?>")
@@ -22,6 +24,7 @@ _TO_NOTE = re.compile(r"""\shref\s*=\s*["']?[^"'\s>]*\#|\bnoteref\b""")
 _GAP = re.compile(r"\s*(?P<bracket>[(\[]?)\Z")
 _CLOSING = {"(": ")", "[": "]"}
 _MOST_IN_NOTE = 8  # pieces
+_LANGUAGE = re.compile(r"""\s(?:xml:)?lang\s*=\s*["']?([a-zA-Z]{2,3}(?:[-_]\w+)*)""", re.IGNORECASE)
 NOT_TRANSLATED = re.compile(r"""\stranslate\s*=\s*["']?no\b""", re.IGNORECASE)
 
 FoundTag = tuple[int, int, re.Match[str] | None]  # from, up to; None for a comment
@@ -93,6 +96,33 @@ def with_notes(text: str, found: Sequence[Piece]) -> list[Piece]:
                 joined[-1:] = [Piece(before.start, start)] if start > before.start else []
         joined.append(Piece(start, at, Code(text[start:at], "single", name)))
     return joined
+
+
+def with_foreign(text: str, found: Sequence[Piece], src_lang: str | None) -> tuple[list[Piece], tuple[str, ...]]:
+    """Make one code of each element in another language that stands in a text; also return the words of these."""
+    partners = partners_of(found)
+    joined: list[Piece] = []
+    phrases: list[str] = []
+    index = 0
+    while index < len(found):
+        piece, last = found[index], partners.get(index, index)
+        if last > index and piece.code and is_another_language(language_of(piece.code.markup), src_lang):
+            inside = (text[each.start : each.end] for each in found[index:last] if each.code is None)
+            phrases.append(" ".join(html.unescape("".join(inside)).split()))
+            code = Code(text[piece.start : found[last].end], "single", is_text=True)
+            piece = Piece(piece.start, found[last].end, code)
+        else:
+            last = index
+        joined.append(piece)
+        index = last + 1
+    is_within = any(piece.code is None and has_letters(text[piece.start : piece.end]) for piece in joined)
+    return (joined, tuple(filter(has_letters, phrases))) if is_within else (list(found), ())
+
+
+def language_of(tag: str) -> str | None:
+    """Return the language that a tag, or its part behind the name, gives its element."""
+    found = _LANGUAGE.search(tag)
+    return found[1] if found else None
 
 
 def _last_of_note(text: str, found: Sequence[Piece], index: int, partner: int) -> int | None:

@@ -3,6 +3,7 @@
 import html
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 
 from mtkit.documents.document import Document
@@ -41,7 +42,8 @@ Place = Callable[[int], str]
 
 def read(raw: bytes, options: Options) -> Document:
     """Read a Markdown text."""
-    return Document([parsed_part(raw, _parse, _read_blocks, _structure, options, is_markup=False)], placeholders=PROSE)
+    read_blocks = partial(_read_blocks, src_lang=options.src_lang)
+    return Document([parsed_part(raw, _parse, read_blocks, _structure, options, is_markup=False)], placeholders=PROSE)
 
 
 def _parse(text: str) -> Blocks:
@@ -51,7 +53,7 @@ def _parse(text: str) -> Blocks:
     return blocks_of(text)
 
 
-def _read_blocks(found: Blocks) -> Reading:
+def _read_blocks(found: Blocks, src_lang: str | None) -> Reading:
     text, place = found.text, line_of(found.text)
     values = sorted(
         (
@@ -67,7 +69,7 @@ def _read_blocks(found: Blocks) -> Reading:
     segments = [
         segment
         for block, marks in zip(found.blocks, found.marks, strict=True)
-        for segment in _segments(kept, block, marks, found, place)
+        for segment in _segments(kept, block, marks, found, place, src_lang)
     ]
     return Reading(kept, segments, [segment for _, segment in values])
 
@@ -150,15 +152,18 @@ def _parts(text: str, pieces: Sequence[Piece], marks: Sequence[Mark]) -> Iterato
         yield piece.code or read_as.get(piece.start, text[piece.start : piece.end])
 
 
-def _segments(text: str, block: Block, marks: Sequence[Mark], found: Blocks, place: Place) -> Iterator[Segment]:
+def _segments(
+    text: str, block: Block, marks: Sequence[Mark], found: Blocks, place: Place, src_lang: str | None
+) -> Iterator[Segment]:
     """Yield the segments of a block: any number for a block of HTML, at most one for others."""
     source = block.source
     if block.kind == "html":
-        for segment in pages.segments(source.text, lambda index: place(source.place(index))):
-            yield Segment(segment.inline, segment.place, put=_put_html(text, source, segment), write=segment.write)
+        for segment in pages.segments(source.text, lambda index: place(source.place(index)), src_lang):
+            yield replace(segment, put=_put_html(text, source, segment))
     elif block.kind != "definition":
-        pieces = html_text.with_notes(source.text, list(pieces_of(source.text, marks)))
-        pieces = _with_labels(pieces, marks, source.text)
+        pieces, foreign = html_text.with_foreign(source.text, list(pieces_of(source.text, marks)), src_lang)
+        lang = pages.language_of(source.text, pieces)
+        pieces = _with_labels(html_text.with_notes(source.text, pieces), marks, source.text)
         parts = list(_parts(source.text, pieces, marks))
         if any(isinstance(part, str) and has_letters(part) for part in parts):
             start, end = source.interval(pieces[0].start, pieces[-1].end)
@@ -167,7 +172,7 @@ def _segments(text: str, block: Block, marks: Sequence[Mark], found: Blocks, pla
             encode = lru_cache(1)(partial(encoded, where=where))  # to refuse a translation, and to put it in
             refuse = _refuse(inline.source, encode)
             put = _put(text, source, (start, end), where, encode)
-            yield Segment(inline, place(start), put=put, write=marked, refuse=refuse)
+            yield Segment(inline, place(start), put=put, write=marked, refuse=refuse, lang=lang, foreign=foreign)
 
 
 def _with_labels(pieces: list[Piece], marks: Sequence[Mark], text: str) -> list[Piece]:

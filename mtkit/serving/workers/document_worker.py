@@ -12,6 +12,7 @@ import sys
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,9 @@ class DocumentWorker:
         except Exception:
             return {"fault": traceback.format_exc()}
 
-    def _read(self) -> dict[str, Any]:
+    def _read(self, src_lang: str | None = None) -> dict[str, Any]:
+        """Read the document; once more when its language is known, because text in another one stays as it is."""
+        self._options = replace(self._options, src_lang=src_lang or self._options.src_lang)
         format = self._options.format or "text"
         self._document = document_of(self._source.read_bytes(), format, self._options)
         self._sentences = sentences_to_translate(self._document)
