@@ -10,6 +10,15 @@ def _between(first: str, last: str) -> str:
     return rf"{first}(?:(?!{first}|{last})[\s\S]){{0,{_SOME}}}+{last}"
 
 
+_PARENTHESES = r"\((?:[^()\n]|\((?:[^()\n]|\([^()\n]{0,200}+\)){0,200}+\)){0,500}+\)"
+_BLADE = (  # of Laravel; other words behind @ are names of people
+    r"@(?<![\w@.]@)(?:php\b(?!\()(?:(?!@endphp)[\s\S]){1,1000}+@endphp"
+    rf"|[a-zA-Z]{{2,30}}{_PARENTHESES}"
+    r"|(?:(?:else)?if|unless|isset|empty|for(?:each|else)?|while|switch|case|section|include|can(?:not|any)?|error|push)"
+    rf"[ \t]{{1,4}}{_PARENTHESES}"
+    r"|(?:else|end[a-z]{2,12}|csrf|verbatim|parent|show|once|break|continue|default|production|auth|guest)\b"
+    r"(?=[ \t]{0,9}(?:[\r\n<]|\Z)))"
+)
 STATEMENTS = "|".join(  # what a template does, and its comments; it shows nothing itself, or a whole block
     [
         _between(r"\{%", r"%\}"),  # Jinja, Django, Liquid, Twig
@@ -18,11 +27,17 @@ STATEMENTS = "|".join(  # what a template does, and its comments; it shows nothi
         _between(r"\{/\*", r"\*/\}"),  # comments of JSX
         _between("<%", "%>"),  # ERB, EJS, JSP
         r"<\?(?:php\b|=)(?:(?!\?>)[\s\S])*+(?:\?>|\Z)",  # PHP
+        _BLADE,
     ]
 )
 VALUES = (  # what a template shows
     r"\{\{\{[^{}\n]{1,200}\}\}\}|\{\{[^{}\n]{1,200}\}\}"  # Jinja, Vue, Handlebars, i18next
+    r"|\{!!(?:(?!!!\})[^\n]){1,200}+!!\}"  # Blade, without escaping
     r"|#\{[^{}\n]{1,80}\}"  # Ruby, Pug
+)
+_BRACED = r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]{0,200}+\}){0,300}+\}){1,600}+\}"
+EXPRESSIONS = (  # of JSX and MDX: what is clearly code in braces, such as {n > 1 ? "s" : ""} and {list.map(...)}
+    rf"(?=\{{\s{{0,9}}[\w.]{{1,60}}\(|\{{[^{{}}\n]{{1,200}}?(?:=>|&&|\|\||[=!]==?\s|\s\?\s|\w\.\w{{1,60}}\()){_BRACED}"
 )
 MERGE_TAGS = (  # of mailings, wikis and the like, without characters that HTML escapes
     r"\*\|[^\s*|][^*\n]{0,60}?\|\*"  # *|NAME|*

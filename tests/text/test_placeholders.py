@@ -24,6 +24,7 @@ TEMPLATES = [
         "<?php a > b ?>",
         "<?= a ?>",
     ],
+    *["{!! $user->name !!}", "@lang('a.b', [f(1)])", "@if (a > b)", "@foreach ($a as $b)", "@php $a = 1; @endphp"],
     *["#{name}", "*|NAME|*", "*|IF:A|*", "[[name]]", "![[a b.png]]", "%%name%%", "$name$", "__name__"],
 ]
 IN_PROSE_ONLY = ["[name]", "<name>", ":name"]
@@ -49,7 +50,15 @@ def test_template_code_is_found_in_prose(placeholder):
 
 
 def test_words_of_prose_are_not_template_code():
-    for text in ("he said: yes", "10:30 or a::b", "a [b c] d", "5 < 6 and 7 > 6", "__init", "costs $5 or 6$"):
+    for text in (
+        "he said: yes",
+        "10:30 or a::b",
+        "a [b c] d",
+        "5 < 6 and 7 > 6",
+        "__init",
+        "costs $5 or 6$",
+        "he (else) ends",
+    ):
         assert Placeholders(PROSE).values(text) == []
 
 

@@ -15,6 +15,7 @@ from mtkit.documents.pages.markdown_inline import Mark, marks_of
 from mtkit.documents.places import Source
 from mtkit.errors import DataError
 from mtkit.text.lines import NEWLINE, line_spans
+from mtkit.text.templates import EXPRESSIONS
 
 _MOST_LEVELS = 100  # of quotations and lists within each other, two for an item of a list
 _FRONT_MATTER = re.compile(
@@ -28,11 +29,12 @@ _OWN_LINE = re.compile(
     r"|:[ \t]+"  # a definition
     r"|\{[:%][^{}]*%?\}[ \t]*$|\{\{.*\}\}[ \t]*$"  # attributes, tags of templates
 )
-_MODULE_CODE = re.compile(  # of MDX: statements between blank lines
+_MODULE_CODE = re.compile(  # of MDX: statements and expressions between blank lines
     r"(?:\A|(?<=\A\n)|(?<=\A\r\n)|(?<=\n\n)|(?<=\n\r\n))"
-    r"(?:import\s+(?:(?:[\w$*, \t]|\{[^{}'\"]{0,2000}\}){1,500}\sfrom\s+)?['\"][^'\"\n]+['\"]\s*;?[ \t\r]*$"
+    r"(?:(?:import\s+(?:(?:[\w$*, \t]|\{[^{}'\"]{0,2000}\}){1,500}\sfrom\s+)?['\"][^'\"\n]+['\"]\s*;?[ \t\r]*$"
     r"|export\s+(?:(?:const|let|var)\s+[\w{\[][^=\n]*=|(?:default\s+)?(?:async\s+)?(?:function\b|class\s)|[{*]"
-    r"|default\s[^\n]*[;{(>][ \t\r]*$)).*(?:\n(?!```|~~~|.*</script).*\S.*)*",
+    r"|default\s[^\n]*[;{(>][ \t\r]*$)).*(?:\n(?!```|~~~|.*</script).*\S.*)*"
+    rf"|{EXPRESSIONS}[ \t\r]*$)",
     re.MULTILINE,
 )
 _FOOTNOTE = re.compile(r"\[\^[^\s\[\]]{1,99}\]:")

@@ -19,11 +19,11 @@ from mtkit.documents.pages import html_text
 from mtkit.documents.pieces import Piece
 from mtkit.text.inline import Code, Interval, Kind
 from mtkit.text.inline_tags import TAG
-from mtkit.text.templates import STATEMENTS
+from mtkit.text.templates import EXPRESSIONS, STATEMENTS
 
 _MOST_LEVELS = 20  # of brackets within each other that are tried as links; the time grows with it
 _FOOTNOTE = r"\[\^[^\s\[\]]{1,99}\](?!\()"
-_TEMPLATE = rf"{STATEMENTS}|\{{:[^{{}}\n]{{0,500}}\}}|\{{[#.][A-Za-z][^{{}}\n]{{0,500}}\}}"
+_TEMPLATE = rf"{STATEMENTS}|{EXPRESSIONS}|\{{:[^{{}}\n]{{0,500}}\}}|\{{[#.][A-Za-z][^{{}}\n]{{0,500}}\}}"
 _FORMULA = r"\$\$[^$`]{1,2000}+\$\$|(?<![\w$])\$[^\s$`](?:[^$`\n]{0,500}[^\s$`])?\$(?!\w)"
 _EMOJI = r"(?<![\w:]):[a-z0-9_+-]*[a-z][a-z0-9_+-]*:(?![\w:])"
 _EXTENSION = re.compile("|".join((_FOOTNOTE, _TEMPLATE, _FORMULA, _EMOJI)))

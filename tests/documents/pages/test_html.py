@@ -256,3 +256,18 @@ def test_a_custom_element_in_a_sentence_is_part_of_it_and_one_around_blocks_is_n
     document = document_of(page.encode(), "html", Options())
     [part] = document.parts
     assert [segment.inline.text for segment in part.reading.all_segments] == ["a cat runs", "a dog", "b", "c", "d"]
+
+
+def test_blade_directives_and_values_stay():
+    page = """<p>@if ($user->age > 3)</p>
+<p>the cat</p>
+@endif
+@foreach ($users as $user)
+  <p>it is {!! $user->cat !!} and {{ $user->name }} <b @class(['a' => $b])>now</b></p>
+@endforeach
+@include('shared.errors', ['a b' => f($c)])
+<p>go to @home @
+"""
+    wanted = page.replace("the cat", "THE CAT").replace("it is", "IT IS").replace("} and {", "} AND {")
+    wanted = wanted.replace("now", "NOW").replace("go to", "GO TO")
+    assert translated(page.encode(), "html", loud_prose).raw.decode() == wanted

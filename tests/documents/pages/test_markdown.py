@@ -347,7 +347,11 @@ import no from 'no';
 import no from 'no';
 </script>
 
-the [[no]] cat ![[no.png]] {{< no "no" >}}
+{no.map(no => (
+  <li title="no">{no.no}</li>
+))}
+
+the [[no]] cat ![[no.png]] {{< no "no" >}} {no > 1 ? "no" : ""}
 """
 
 
