@@ -10,8 +10,9 @@ from mtkit.config.decoding import DecodeConfig
 from mtkit.engines.native import NativeEngine
 from mtkit.engines.shortlist import Shortlist
 from mtkit.model.transformer import Transformer
-from mtkit.search.constraints import Constraints, Form, Phrase, Requirement, Spelling
+from mtkit.search.constraints import Constraints
 from mtkit.search.hypothesis import Hypothesis, Segment
+from mtkit.search.phrases import Form, Phrase, Requirement, Spelling
 
 VOCAB_SIZE = 40
 SEGMENTS = [Segment([5 + n, 9, 12 + n % 3, *range(20, 20 + n % 7)], max_len=8 + n % 5) for n in range(12)]

@@ -18,8 +18,9 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from mtkit.search.constraints import Constraints, ConstraintState, Spelling
+from mtkit.search.constraints import Constraints, ConstraintState
 from mtkit.search.hypothesis import Hypothesis
+from mtkit.search.phrases import Spelling
 from mtkit.search.rules import NO_RULES, Rules
 from mtkit.search.step import DecodeStep, SearchConfig, SearchResult, check_number
 

@@ -11,7 +11,8 @@ from functools import cached_property
 
 import torch
 
-from mtkit.search.constraints import Constraints, Form, Matcher, Requirement, folded, joins
+from mtkit.search.constraints import Constraints
+from mtkit.search.phrases import Form, Matcher, Requirement, folded, joins
 from mtkit.search.step import DecodeStep
 
 _ROOM = 6  # tokens, EOS counted, that a translation with phrases may be longer than the draft and the phrases

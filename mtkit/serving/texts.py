@@ -12,7 +12,7 @@ from mtkit.documents.filling import fill, sentences_to_translate
 from mtkit.documents.reading import Options, document_of
 from mtkit.documents.sentences import Sentence, Translated
 from mtkit.errors import MtkitError
-from mtkit.search.constraints import any_case, capitalised, folded
+from mtkit.search.phrases import any_case, capitalised, folded
 from mtkit.serving.models import Model
 from mtkit.serving.refusals import BadRequest, without_options
 

@@ -9,17 +9,8 @@ from typing import Any
 from mtkit.console import counted
 from mtkit.errors import DataError, did_you_mean
 from mtkit.pair_files.lines import read_lines
-from mtkit.search.constraints import (
-    Constraints,
-    Matcher,
-    Phrase,
-    Requirement,
-    Spelling,
-    any_case,
-    capitalised,
-    chunks,
-    folded,
-)
+from mtkit.search.constraints import Constraints
+from mtkit.search.phrases import Matcher, Phrase, Requirement, Spelling, any_case, capitalised, chunks, folded
 from mtkit.text.characters import tidied
 from mtkit.tokens.special_ids import UNK_ID
 from mtkit.tokens.tokenizer import Tokenizer

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from mtkit.config.decoding import DecodeConfig
 from mtkit.errors import MtkitError
 from mtkit.search.constrained import _Extensions, _Live, constrained_search
-from mtkit.search.constraints import Constraints, ConstraintState, Form, Phrase, Requirement, Spelling
+from mtkit.search.constraints import Constraints, ConstraintState
+from mtkit.search.phrases import Form, Phrase, Requirement, Spelling
 from mtkit.search.rules import MinLength, RepetitionPenalty, Rules
 from mtkit.search.step import SearchConfig
 

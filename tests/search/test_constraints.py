@@ -7,7 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mtkit.search.constraints import Constraints, ConstraintState, Form, Matcher, Phrase, Requirement, Spelling
+from mtkit.search.constraints import Constraints, ConstraintState
+from mtkit.search.phrases import Form, Matcher, Phrase, Requirement, Spelling
 from mtkit.tokens.tokenizer import Tokenizer
 
 # A toy vocabulary: ids 0 to 3 are special, as everywhere.

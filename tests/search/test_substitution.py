@@ -2,7 +2,8 @@
 
 import pytest
 
-from mtkit.search.constraints import Constraints, Form, Phrase, Requirement, Spelling
+from mtkit.search.constraints import Constraints
+from mtkit.search.phrases import Form, Phrase, Requirement, Spelling
 from mtkit.search.substitution import Places
 
 TEXTS = [

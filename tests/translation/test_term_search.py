@@ -8,8 +8,9 @@ from tiny_models import tiny_transformer
 from mtkit.config.decoding import DecodeConfig
 from mtkit.engines.native import NativeEngine
 from mtkit.engines.steps import ModelStep
-from mtkit.search.constraints import Constraints, Phrase, Requirement, Spelling
+from mtkit.search.constraints import Constraints
 from mtkit.search.hypothesis import Hypothesis, Segment
+from mtkit.search.phrases import Phrase, Requirement, Spelling
 from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.translation.term_search import TermSearch
 

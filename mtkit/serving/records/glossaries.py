@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from mtkit.languages import primary_code
-from mtkit.search.constraints import chunks, folded
+from mtkit.search.phrases import chunks, folded
 from mtkit.serving.caller import Caller
 from mtkit.serving.records.database import Database
 from mtkit.serving.refusals import BadRequest, NotFound, Refusal, TooLarge
