@@ -12,10 +12,11 @@ cost hardly counts: see `Places.limit`.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from operator import itemgetter
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from mtkit.search.constraints import Constraints, ConstraintState
@@ -23,6 +24,7 @@ from mtkit.search.hypothesis import Hypothesis
 from mtkit.search.phrases import Spelling
 from mtkit.search.rules import NO_RULES, Rules
 from mtkit.search.step import DecodeStep, SearchConfig, SearchResult, check_number
+from mtkit.search.topk import top_k
 
 # A forbidden word may begin another one ("or", "ornement") only if the model finds the next token this likely;
 # otherwise the search would evade the ban by appending any letters.
@@ -63,13 +65,16 @@ def constrained_search(
     open_beams = beams
     placed = any(r.src_positions for required in constraints if required for r in required.required)
     while open_beams:
-        ids = torch.tensor([beam.padded_ids() for beam in open_beams], device=max_lens.device)
+        ids = torch.tensor([beam.padded_ids(all_ids=bool(rules.rules)) for beam in open_beams], device=max_lens.device)
         model_log_probs = step(ids[:, :, -1])
         adjusted_log_probs = rules.apply(model_log_probs, ids).cpu()  # we read values one by one: slow from a GPU
-        model_log_probs = model_log_probs.cpu()
         attention = step.attention().tolist() if placed else [[()] * cfg.beam_size] * len(open_beams)
-        for row, beam in enumerate(open_beams):
-            beam.extend(model_log_probs[row], adjusted_log_probs[row], attention[row])
+        for beam, extensions in zip(
+            open_beams,
+            _all_extensions([b.live for b in open_beams], model_log_probs.cpu(), adjusted_log_probs, attention, eos_id),
+            strict=True,
+        ):
+            beam.extend(extensions)
         rows = [row for row, beam in enumerate(open_beams) if beam.live]
         if len(rows) < len(open_beams):
             open_beams = [open_beams[row] for row in rows]
@@ -81,27 +86,29 @@ def constrained_search(
     return [SearchResult(beam.best(), math.inf if len(beams) == 1 else 0.0) for beam in beams]
 
 
-@dataclass(frozen=True)
 class _Live:
     """A live hypothesis."""
 
-    ids: tuple[int, ...]  # without BOS
-    log_prob: float  # the model's
-    total: float  # as adjusted by the rules, for comparison
-    state: ConstraintState
-    parent: int  # the row of its parent in the beam before
+    __slots__ = ("ids", "log_prob", "parent", "placement", "rank", "state", "total")
 
-    @cached_property
-    def rank(self) -> float:
-        """The rank value: the total, less the cost of phrases that begin where the model looks elsewhere."""
-        return self.total + _PLACEMENT_WEIGHT * self.state.placement
+    def __init__(
+        self, ids: tuple[int, ...], log_prob: float, total: float, state: ConstraintState, parent: int
+    ) -> None:
+        self.ids = ids  # without BOS
+        self.log_prob = log_prob  # the model's
+        self.total = total  # as adjusted by the rules, for comparison
+        self.state = state
+        self.parent = parent  # the row of its parent in the beam before
+        self.placement = state.placement
+        # The total, less the cost of phrases that begin where the model looks elsewhere.
+        self.rank = total + _PLACEMENT_WEIGHT * self.placement
 
     @property
     def rest_log_prob(self) -> float:
         """See `Hypothesis`."""
-        return self.log_prob - self.state.phrases_log_prob + self.state.placement
+        return self.log_prob - self.state.phrases_log_prob + self.placement
 
-    @cached_property
+    @property
     def is_safe(self) -> bool:
         """False if it ends with a forbidden phrase, unless the next token makes another word of it."""
         return self.state.is_clean
@@ -120,9 +127,10 @@ class _Beam:
         self._unfinished: list[Hypothesis] = []
         self._partial: dict[tuple[bool, ...], Hypothesis] = {}  # the best by which requirements they meet
 
-    def padded_ids(self) -> list[list[int]]:
-        """Return the ids of each of the K rows, BOS first; rows without a hypothesis repeat the first."""
+    def padded_ids(self, *, all_ids: bool) -> list[list[int]]:
+        """Return all ids of each of the K rows, BOS first, or the last; rows without a hypothesis repeat the first."""
         ids = [[self._bos_id, *hypothesis.ids] for hypothesis in self.live]
+        ids = ids if all_ids else [row[-1:] for row in ids]
         return ids + ids[:1] * (self._cfg.beam_size - len(ids))
 
     def padded_parents(self) -> list[int]:
@@ -130,16 +138,12 @@ class _Beam:
         parents = [hypothesis.parent for hypothesis in self.live]
         return parents + parents[:1] * (self._cfg.beam_size - len(parents))
 
-    def extend(self, model_log_probs: Tensor, adjusted_log_probs: Tensor, attention: Sequence[Sequence[float]]) -> None:
-        """Extend the hypotheses by one token, given its log-probabilities (K, V); no `live` is left at the end.
-
-        attention: of each hypothesis to each source token.
-        """
+    def extend(self, extensions: "_Extensions") -> None:
+        """Extend the hypotheses by one token; no `live` is left at the end."""
         beam_size = self._cfg.beam_size
         n_tokens = 1 + len(self.live[0].ids)
-        extensions = _Extensions(self.live, model_log_probs, adjusted_log_probs, attention, self._eos_id)
         if self.live[0].state.constraints.draft is not None:
-            self._keep_partial(model_log_probs, adjusted_log_probs, n_tokens)
+            self._keep_partial(extensions, n_tokens)
         candidates = extensions.candidates(beam_size)
         for done in (candidate for candidate in candidates if candidate.ids[-1] == self._eos_id):
             self._finished.append(self._ended(done, n_tokens))
@@ -155,17 +159,13 @@ class _Beam:
         score = hypothesis.rank / self._cfg.divisor(n_tokens)
         return Hypothesis(list(hypothesis.ids[:-1]), hypothesis.log_prob, score, True, hypothesis.rest_log_prob)
 
-    def _keep_partial(self, model_log_probs: Tensor, adjusted_log_probs: Tensor, n_tokens: int) -> None:
+    def _keep_partial(self, extensions: "_Extensions", n_tokens: int) -> None:
         """Keep the live hypotheses that could end here if some requirements were dropped."""
-        model, adjusted = (
-            log_probs[: len(self.live), self._eos_id].tolist() for log_probs in (model_log_probs, adjusted_log_probs)
-        )
         for row, live in enumerate(self.live):
-            if live.state.is_done or not live.state.is_clean or adjusted[row] == -math.inf:
+            model, adjusted = extensions.end_log_probs(row)
+            if live.state.is_done or not live.state.is_clean or adjusted == -math.inf:
                 continue
-            end = _Live(
-                (*live.ids, self._eos_id), live.log_prob + model[row], live.total + adjusted[row], live.state, row
-            )
+            end = _Live((*live.ids, self._eos_id), live.log_prob + model, live.total + adjusted, live.state, row)
             ended, which = self._ended(end, n_tokens), live.state.which_met
             if which not in self._partial or ended.score > self._partial[which].score:
                 self._partial[which] = ended
@@ -191,54 +191,76 @@ class _Beam:
         return [*hypotheses, *(hypothesis for _, hypothesis in partial)] or [Hypothesis([], 0.0, 0.0, False)]
 
 
-@dataclass
-class _Extensions:
-    """All extensions of the live hypotheses by one token; each has a flat index into the totals."""
+def _all_extensions(
+    all_live: Sequence[Sequence[_Live]],
+    model_log_probs: Tensor,
+    adjusted_log_probs: Tensor,
+    attention: Sequence[Sequence[Sequence[float]]],
+    eos_id: int,
+) -> list["_Extensions"]:
+    """Return the extensions of each sentence's live hypotheses by one token.
 
-    live: list[_Live]
-    model_log_probs: Tensor  # (K, V), of the next token
-    adjusted_log_probs: Tensor  # (K, V), by the rules
-    attention: Sequence[Sequence[float]]  # of each hypothesis
-    eos_id: int
-    _total: Tensor = field(init=False)  # (n live, V); -inf: not allowed
-    _extended: dict[int, _Live | None] = field(init=False, default_factory=dict)  # by flat index
-
-    def __post_init__(self) -> None:
-        before = self.adjusted_log_probs.new_tensor([hypothesis.total for hypothesis in self.live])
-        self._total = self.adjusted_log_probs[: len(self.live)] + before[:, None]
-        check_number(float(self._total.max()))
-        may_not_end = [row for row, hypothesis in enumerate(self.live) if not hypothesis.state.may_end]
-        self._total[may_not_end, self.eos_id] = -math.inf
-        for row, hypothesis in enumerate(self.live):
+    model_log_probs, adjusted_log_probs: (B, K, V), of the next token, and as adjusted by the rules. attention: of each
+    sentence's hypotheses to each source token.
+    """
+    beam_size = model_log_probs.size(1)
+    before = [[h.total for h in live] + [-math.inf] * (beam_size - len(live)) for live in all_live]
+    total = adjusted_log_probs + adjusted_log_probs.new_tensor(before)[:, :, None]
+    check_number(float(total.max()))
+    for sentence, live in enumerate(all_live):
+        for row, hypothesis in enumerate(live):
+            if not hypothesis.state.may_end:
+                total[sentence, row, eos_id] = -math.inf
             if not hypothesis.state.is_clean:
-                self._total[row].masked_fill_(self.model_log_probs[row] < _LIKELY, -math.inf)
+                total[sentence, row].masked_fill_(model_log_probs[sentence, row] < _LIKELY, -math.inf)
+    best = top_k(total.flatten(1), min(beam_size, total[0].numel()))[1].tolist()
+    likeliest = total.argmax(2).tolist()
+    columns = zip(all_live, model_log_probs, adjusted_log_probs, total, attention, best, likeliest, strict=True)
+    return [_Extensions(*column, eos_id) for column in columns]
 
-    @cached_property
-    def _new_word(self) -> list[tuple[float, float]]:
-        """The log-probabilities of each row that its next token begins a word, after a space or without one."""
-        constraints = self.live[0].state.constraints
-        if not constraints.required:
-            return [(0.0, 0.0)] * len(self.live)
-        spaced, glued = (
-            self.model_log_probs[: len(self.live), ids].logsumexp(dim=1).clamp(_LEAST_NEW_WORD, 0.0).tolist()
-            for ids in (torch.tensor(ids, dtype=torch.long) for ids in constraints.spelling.word_beginnings)
-        )
-        return list(zip(spaced, glued, strict=True))
+
+class _Extensions:
+    """All extensions of one sentence's live hypotheses by one token; each has a flat index into the totals."""
+
+    def __init__(
+        self,
+        live: Sequence[_Live],
+        model_log_probs: Tensor,
+        adjusted_log_probs: Tensor,
+        total: Tensor,
+        attention: Sequence[Sequence[float]],
+        best: list[int],
+        likeliest: list[int],
+        eos_id: int,
+    ) -> None:
+        """total: (K, V), -inf if not allowed. best: the flat indices of the K largest. likeliest: (K,) tokens."""
+        self._live, self._total, self._eos_id = live, total, eos_id
+        self._attention, self._best_indices, self._likeliest = attention, best, likeliest
+        self._n_tokens = total.size(1)
+        # numpy reads single values faster
+        self._model, self._adjusted, self._totals = model_log_probs.numpy(), adjusted_log_probs.numpy(), total.numpy()
+        self._new_word = [_NewWord(live[0].state.constraints.spelling, log_probs) for log_probs in self._model]
+        self._extended: dict[int, _Live | None] = {}  # by flat index
+
+    def end_log_probs(self, row: int) -> tuple[float, float]:
+        """Return the log-probabilities that a hypothesis ends here, the model's and as adjusted by the rules."""
+        return self._model.item(row, self._eos_id), self._adjusted.item(row, self._eos_id)
 
     def candidates(self, beam_size: int) -> list[_Live]:
         """Return the K best, the end and the best of each hypothesis, and all that write phrases; best first."""
         flat_indices = set(self._best(beam_size))
-        for row, (hypothesis, likeliest) in enumerate(zip(self.live, self._total.argmax(dim=1).tolist(), strict=True)):
-            token_ids = {likeliest, *self._next_ids(row, hypothesis)}
+        for row, hypothesis in enumerate(self._live):
+            first = row * self._n_tokens
+            flat_indices.add(first + self._likeliest[row])
             if hypothesis.state.constraints.required:
-                token_ids.add(self.eos_id)
-            flat_indices.update(row * self._total.size(1) + token_id for token_id in token_ids)
+                flat_indices.add(first + self._eos_id)
+                flat_indices.update(first + token_id for token_id in self._next_ids(row, hypothesis))
         extended = [live for flat_index in sorted(flat_indices) if (live := self._extend(flat_index)) is not None]
         return sorted(extended, key=lambda live: -live.rank)  # stable: a tie goes to the lower index
 
     def _next_ids(self, row: int, hypothesis: _Live) -> set[int]:
         """Return the tokens that continue a required phrase of this row, and the likeliest that begin one."""
-        continuing, beginning = hypothesis.state.next_ids(self.attention[row])
+        continuing, beginning = hypothesis.state.next_ids(self._attention[row])
         if len(beginning) > _MOST_BEGUN:
             ids = torch.tensor(sorted(beginning))
             beginning = set(ids[self._total[row, ids].topk(_MOST_BEGUN).indices].tolist())
@@ -246,34 +268,49 @@ class _Extensions:
 
     def _best(self, n: int) -> list[int]:
         """Return the flat indices of the largest totals: as many as it takes for n safe ones."""
-        totals = self._total.flatten()
-        n_unsafe = 0
+        flat_indices = self._best_indices
         while True:
-            best = totals.topk(min(n + n_unsafe, totals.numel()))
-            flat_indices: list[int] = best.indices.tolist()
             n_safe = sum((live := self._extend(index)) is not None and live.is_safe for index in flat_indices)
-            if n_safe >= n or len(flat_indices) == totals.numel() or float(best.values[-1]) == -math.inf:
+            n_all = min(n + len(flat_indices) - n_safe, self._total.numel())
+            if n_safe >= n or n_all == len(flat_indices) or self._totals.item(flat_indices[-1]) == -math.inf:
                 return flat_indices
-            n_unsafe = len(flat_indices) - n_safe
+            flat_indices = top_k(self._total.view(1, -1), n_all)[1][0].tolist()
 
     def _extend(self, flat_index: int) -> _Live | None:
         """Return the extension at this index, None if it is not allowed."""
         if flat_index not in self._extended:
-            self._extended[flat_index] = self._make(*divmod(flat_index, self._total.size(1)))
+            self._extended[flat_index] = self._make(*divmod(flat_index, self._n_tokens))
         return self._extended[flat_index]
 
     def _make(self, row: int, token_id: int) -> _Live | None:
-        total = float(self._total[row, token_id])
+        total = self._totals.item(row, token_id)
         if total == -math.inf:
             return None
-        parent = self.live[row]
-        log_prob = float(self.model_log_probs[row, token_id])
+        parent = self._live[row]
+        log_prob = self._model.item(row, token_id)
         state: ConstraintState | None = parent.state
-        if token_id != self.eos_id:
-            state = parent.state.advance(token_id, log_prob, self.attention[row], self._new_word[row])
+        if token_id != self._eos_id:
+            state = parent.state.advance(token_id, log_prob, self._attention[row], self._new_word[row])
         if state is None:
             return None
         return _Live((*parent.ids, token_id), parent.log_prob + log_prob, total, state, row)
+
+
+class _NewWord:
+    """The log-probabilities that the next token begins a word; they are computed where a phrase begins."""
+
+    __slots__ = ("_known", "_log_probs", "_spelling")
+
+    def __init__(self, spelling: Spelling, log_probs: NDArray[np.floating]) -> None:
+        self._spelling, self._log_probs = spelling, log_probs  # (V,)
+        self._known: dict[bool, float] = {}
+
+    def __call__(self, spaced: bool) -> float:
+        """Return that of a word after a space, or without one."""
+        if spaced not in self._known:
+            probability = float(np.exp(self._log_probs[self._spelling.word_beginnings[not spaced]]).sum())
+            self._known[spaced] = max(_LEAST_NEW_WORD, min(0.0, math.log(probability or 1e-30)))
+        return self._known[spaced]
 
 
 def _allocate(candidates: list[_Live], beam_size: int) -> list[_Live]:
@@ -289,5 +326,5 @@ def _allocate(candidates: list[_Live], beam_size: int) -> list[_Live]:
         bank = (not hypothesis.is_safe, -hypothesis.state.n_met)
         sizes[bank] = sizes.get(bank, 0) + 1
         ranked.append((sizes[bank], bank, hypothesis))
-    ranked.sort(key=lambda item: item[:2])
+    ranked.sort(key=itemgetter(0, 1))
     return [hypothesis for _, _, hypothesis in ranked[:beam_size]]

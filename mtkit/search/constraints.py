@@ -1,9 +1,10 @@
 """Track how much of its required phrases a hypothesis contains, and whether it contains a forbidden one."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 from mtkit.search.phrases import EDGE, Form, Matcher, Phrase, Requirement, Spelling, edges, joins
 from mtkit.text.sentences import FINAL
@@ -54,11 +55,10 @@ class Constraints:
     def start(self) -> "ConstraintState":
         """Return the state of a hypothesis without tokens."""
         none = (0,) * len(self.required)
-        return ConstraintState(self, "", b"", none, none, none, (), ((),) * len(none), 0.0)
+        return ConstraintState(Progress(self, none, none, none, ((),) * len(none)), "", b"", (), 0.0)
 
 
-@dataclass(frozen=True)
-class _Cost:
+class _Cost(NamedTuple):
     """The cost of written phrases, in nats; both are at most 0."""
 
     log_prob: float = 0.0  # the model's, of their tokens
@@ -69,8 +69,7 @@ def _log_attention(share: float) -> float:
     return math.log(max(_LEAST_ATTENTION, min(1.0, share)))
 
 
-@dataclass(frozen=True)
-class _Attempt:
+class _Attempt(NamedTuple):
     """A partly written required phrase."""
 
     requirement: int  # its index
@@ -83,171 +82,233 @@ class _Attempt:
         return len(self.form.ids) - self.n_written
 
 
-@dataclass(frozen=True)
+class _Beginnings(NamedTuple):
+    """The forms of the requirements that are not met which can begin in a place."""
+
+    by_requirement: list[tuple[int, Mapping[int, Sequence[Form]]]]  # its index, and its forms by first token
+    by_token: dict[int, list[tuple[int, Form]]]
+
+
+@dataclass(frozen=True, eq=False)
+class Progress:
+    """How often a text meets each requirement. Hypotheses share it until one of them completes or loses a phrase."""
+
+    constraints: Constraints
+    confirmed: tuple[int, ...]  # for each requirement: how often it is met, whatever follows
+    ends: tuple[int, ...]  # for each requirement: the end of its last counted occurrence
+    met: tuple[int, ...]  # for each requirement: how often it is met if the text ends here
+    costs: tuple[tuple[_Cost, ...], ...]  # for each requirement: of each time that it is met
+
+    def met_at(self, text: str, end: int) -> tuple[int, ...]:
+        """Return how often each requirement is met, with a new occurrence that ends here after the last counted one."""
+        return tuple(
+            n + requirement.matcher.ends_at(text, end, start)
+            for n, start, requirement in zip(self.confirmed, self.ends, self.constraints.required, strict=True)
+        )
+
+    def confirm(self, text: str, end: int) -> "Progress":
+        """Return the progress with the occurrences that end here, after an edge mark."""
+        met = self.met_at(text, end)
+        # The mark itself may begin the next occurrence.
+        ends = tuple(end - 1 if m > n else s for m, n, s in zip(met, self.confirmed, self.ends, strict=True))
+        return replace(self, confirmed=met, ends=ends)
+
+    def complete(self, met: tuple[int, ...], completed: Sequence[_Attempt]) -> "Progress":
+        """Return the progress with these counts; an occurrence that was no attempt costs nothing."""
+        costs = []
+        for index, times in enumerate(met):
+            kept = self.costs[index][:times]
+            own = [attempt for attempt in completed if attempt.requirement == index]
+            cost = min(own, key=lambda attempt: attempt.n_written).cost if own else _Cost()
+            costs.append((*kept, *[cost] * (times - len(kept))))
+        return replace(self, met=met, costs=tuple(costs))
+
+    def is_met(self, index: int) -> bool:
+        """Whether the text meets a requirement if it ends here."""
+        return self.met[index] >= self.constraints.required[index].times
+
+    @cached_property
+    def which_met(self) -> tuple[bool, ...]:
+        """Whether the text meets each requirement if it ends here."""
+        return tuple(map(self.is_met, range(len(self.met))))
+
+    @cached_property
+    def n_requirements_met(self) -> int:
+        """The number of requirements that the text meets if it ends here."""
+        return sum(self.which_met)
+
+    @cached_property
+    def n_met(self) -> int:
+        """The number of the constraints' n_tokens that are written, without those of attempts."""
+        required = self.constraints.required
+        return sum(min(n, r.times) * r.n_tokens for n, r in zip(self.met, required, strict=True))
+
+    @cached_property
+    def cost(self) -> _Cost:
+        """The cost of all phrases that are met."""
+        costs = [cost for times in self.costs for cost in times]
+        return _Cost(sum(cost.log_prob for cost in costs), sum(cost.placement for cost in costs))
+
+    @cached_property
+    def translated(self) -> tuple[int, ...]:
+        """The source tokens whose phrases are all written."""
+        required = self.constraints.required
+        positions = {position for i, r in enumerate(required) if self.which_met[i] for position in r.src_positions}
+        return tuple(sorted(positions))
+
+    @cached_property
+    def _by_place(self) -> dict[tuple[bool, bool], _Beginnings]:
+        return {}
+
+    def beginnings(self, *, after_word: bool, opening: bool) -> _Beginnings:
+        """Return the forms that can begin in a place; see `Requirement.beginning`."""
+        place = after_word, opening
+        if place not in self._by_place:
+            by_requirement = [
+                (index, requirement.beginning(after_word=after_word, opening=opening))
+                for index, requirement in enumerate(self.constraints.required)
+                if self.met[index] < requirement.times
+                and self.met[index] == self.confirmed[index]  # or it would appear twice in a row
+            ]
+            by_token: dict[int, list[tuple[int, Form]]] = {}
+            for index, forms in by_requirement:
+                for token_id, own in forms.items():
+                    by_token.setdefault(token_id, []).extend((index, form) for form in own)
+            self._by_place[place] = _Beginnings(by_requirement, by_token)
+        return self._by_place[place]
+
+
 class ConstraintState:
     """The text of one hypothesis, and which constraints it meets."""
 
-    constraints: Constraints
-    _text: str  # marked; the mark after its last character comes with the next one
-    _pending: bytes  # of a character that byte tokens have begun
-    _confirmed: tuple[int, ...]  # for each requirement: how often it is met, whatever follows
-    _ends: tuple[int, ...]  # for each requirement: the end of its last counted occurrence
-    _met: tuple[int, ...]  # for each requirement: how often it is met if the text ends here
-    _attempts: tuple[_Attempt, ...]
-    _costs: tuple[tuple[_Cost, ...], ...]  # for each requirement: of each time that it is met
-    _retranslated: float  # log of the attention that other tokens left to the rest of the source
+    __slots__ = ("_attempts", "_beginnings", "_pending", "_retranslated", "_text", "is_clean", "progress")
+
+    def __init__(
+        self, progress: Progress, text: str, pending: bytes, attempts: tuple[_Attempt, ...], retranslated: float
+    ) -> None:
+        self.progress = progress
+        self._text = text  # marked; the mark after its last character comes with the next one
+        self._pending = pending  # of a character that byte tokens have begun
+        self._attempts = attempts
+        self._retranslated = retranslated  # log of the attention that other tokens left to the rest of the source
+        self._beginnings: _Beginnings | None = None
+        closed = text + EDGE
+        # Whether the text contains no forbidden phrase if it ends here.
+        self.is_clean = not progress.constraints.blocker.ends_at(closed, len(closed))
+
+    @property
+    def constraints(self) -> Constraints:
+        """What the hypothesis should meet."""
+        return self.progress.constraints
 
     def advance(
         self,
         token_id: int,
         log_prob: float = 0.0,
         attention: Sequence[float] = (),
-        new_word: tuple[float, float] = (0.0, 0.0),
+        new_word: Callable[[bool], float] = lambda spaced: 0.0,
     ) -> "ConstraintState | None":
         """Return the state with one more token (not EOS); None if that completes a forbidden phrase.
 
         log_prob: the token's, by the model. attention: to each source token, while the token was predicted.
-        new_word: the log-probabilities that any word began here after a space, or without one.
+        new_word: the log-probability that any word began here, given whether after a space.
         """
-        constraints = self.constraints
+        before = self.progress
+        constraints = before.constraints
         if not constraints.required and not constraints.forbidden:
             return self
         text, pending = constraints.spelling.extend(self._text, token_id, self._pending)
-        confirmed, starts = self._confirmed, self._ends
+        after = before
         for end in edges(text, len(self._text)):
             if constraints.blocker.ends_at(text, end):
                 return None
             if constraints.matcher.ends_at(text, end):
-                met = self._met_at(text, end, confirmed, starts)
-                # The mark itself may begin the next occurrence.
-                starts = tuple(end - 1 if m > n else s for m, n, s in zip(met, confirmed, starts, strict=True))
-                confirmed = met
+                after = after.confirm(text, end)
+        met = after.confirmed
         closed = text + EDGE
-        if not joins(text[-1:]) and constraints.blocker.ends_at(closed, len(closed)):
-            return None  # whatever follows
-        met = confirmed
         if constraints.matcher.ends_at(closed, len(closed)):
-            met = self._met_at(closed, len(closed), confirmed, starts)
+            met = after.met_at(closed, len(closed))
         written = self._continued(token_id, log_prob, attention, new_word)
-        return ConstraintState(
-            constraints,
-            text,
-            pending,
-            confirmed,
-            starts,
-            met,
-            tuple(a for a in written if a.n_left and met[a.requirement] == self._met[a.requirement]),
-            self._costs_of(met, [attempt for attempt in written if not attempt.n_left]),
-            self._retranslated + self._retranslation(attention),
+        if met != before.met:
+            after = after.complete(met, [attempt for attempt in written if not attempt.n_left])
+        attempts = [a for a in written if a.n_left and met[a.requirement] == before.met[a.requirement]]
+        state = ConstraintState(
+            after, text, pending, tuple(attempts), self._retranslated + self._retranslation(attention)
         )
-
-    def _met_at(self, text: str, end: int, counts: Sequence[int], starts: Sequence[int]) -> tuple[int, ...]:
-        """Return the counts of each requirement, with an occurrence that begins at its start or later and ends here."""
-        return tuple(
-            n + requirement.matcher.ends_at(text, end, start)
-            for n, start, requirement in zip(counts, starts, self.constraints.required, strict=True)
-        )
+        return None if not state.is_clean and not joins(text[-1:]) else state  # None: whatever follows
 
     def _continued(
-        self, token_id: int, log_prob: float, attention: Sequence[float], new_word: tuple[float, float]
+        self, token_id: int, log_prob: float, attention: Sequence[float], new_word: Callable[[bool], float]
     ) -> list[_Attempt]:
         """Return the attempts that this token begins, continues or completes."""
-        begun = [_Attempt(i, form, 0, _Cost()) for i, forms in self._beginnings for form in forms.get(token_id, ())]
-        continued = [attempt for attempt in self._attempts if attempt.form.ids[attempt.n_written] == token_id]
-        return [
-            replace(
-                attempt,
-                n_written=attempt.n_written + 1,
-                cost=_Cost(
-                    attempt.cost.log_prob + log_prob,
-                    attempt.cost.placement + self._placement(attempt, attention, new_word),
-                ),
-            )
-            for attempt in (*continued, *begun)
+        written = [
+            _Attempt(index, form, n_written + 1, _Cost(cost.log_prob + log_prob, cost.placement))
+            for index, form, n_written, cost in self._attempts
+            if form.ids[n_written] == token_id
         ]
+        for index, form in self._may_begin().by_token.get(token_id, ()):
+            placement = self._placement(index, form, attention, new_word)
+            written.append(_Attempt(index, form, 1, _Cost(log_prob, placement)))
+        return written
 
-    def _costs_of(self, met: Sequence[int], completed: Sequence[_Attempt]) -> tuple[tuple[_Cost, ...], ...]:
-        """Return the costs of the requirements met so far; an occurrence that was no attempt costs nothing."""
-        if met == self._met:
-            return self._costs
-        costs = []
-        for index, times in enumerate(met):
-            kept = self._costs[index][:times]
-            own = [attempt for attempt in completed if attempt.requirement == index]
-            cost = min(own, key=lambda attempt: attempt.n_written).cost if own else _Cost()
-            costs.append((*kept, *[cost] * (times - len(kept))))
-        return tuple(costs)
-
-    def _placement(self, attempt: _Attempt, attention: Sequence[float], new_word: tuple[float, float]) -> float:
+    def _placement(
+        self, index: int, form: Form, attention: Sequence[float], new_word: Callable[[bool], float]
+    ) -> float:
         """Return the cost of beginning a phrase here."""
-        positions = self.constraints.required[attempt.requirement].src_positions
-        if attempt.n_written or not positions or not attention:
+        positions = self.constraints.required[index].src_positions
+        if not positions or not attention:
             return 0.0
-        looking = _log_attention(sum(attention[position] for position in positions))
-        return looking + new_word[not attempt.form.spaced]
+        return _log_attention(sum([attention[position] for position in positions])) + new_word(form.spaced)
 
     def _retranslation(self, attention: Sequence[float]) -> float:
         """Return the cost of attention to source terms whose phrases are all written."""
-        if not self._translated or not attention:
+        translated = self.progress.translated
+        if not translated or not attention:
             return 0.0
-        return _log_attention(1 - sum(attention[position] for position in self._translated))
+        return _log_attention(1 - sum([attention[position] for position in translated]))
 
-    @cached_property
-    def _translated(self) -> set[int]:
-        """The source tokens whose phrases are all written."""
-        return {
-            position
-            for index, requirement in enumerate(self.constraints.required)
-            if self._is_met(index)
-            for position in requirement.src_positions
-        }
-
-    @cached_property
-    def _beginnings(self) -> list[tuple[int, Mapping[int, Sequence[Form]]]]:
-        """The index of each requirement that is not met, with its forms that can begin here by first token."""
-        after_word = joins(self._text[-1:])
-        opening = self._text.rstrip(" " + EDGE)[-1:] in _BEFORE_CAPITAL  # also where there is no text yet
-        return [
-            (index, requirement.beginning(after_word=after_word, opening=opening))
-            for index, requirement in enumerate(self.constraints.required)
-            if self._met[index] < requirement.times
-            and self._met[index] == self._confirmed[index]  # or it would appear twice in a row
-        ]
+    def _may_begin(self) -> _Beginnings:
+        """Return the forms that the next token may begin."""
+        if self._beginnings is None:
+            opening = self._text.rstrip(" " + EDGE)[-1:] in _BEFORE_CAPITAL  # also where there is no text yet
+            self._beginnings = self.progress.beginnings(after_word=joins(self._text[-1:]), opening=opening)
+        return self._beginnings
 
     def next_ids(self, attention: Sequence[float] = ()) -> tuple[set[int], set[int]]:
         """Return the tokens that would continue a missing required phrase, and those that would begin one.
 
         attention: to each source token, while the next token is predicted.
         """
-        unmet = (attempt for attempt in self._attempts if not self._is_met(attempt.requirement))
-        continuing = {attempt.form.ids[attempt.n_written] for attempt in unmet}
-        return continuing, {
-            token_id for index, forms in self._beginnings if self._looks_at(index, attention) for token_id in forms
-        }
+        which_met = self.progress.which_met
+        continuing = {a.form.ids[a.n_written] for a in self._attempts if not which_met[a.requirement]}
+        beginning: set[int] = set()
+        for index, forms in self._may_begin().by_requirement:
+            if self._looks_at(index, attention):
+                beginning.update(forms)
+        return continuing, beginning
 
     def _looks_at(self, index: int, attention: Sequence[float]) -> bool:
         """Whether the model may be about to translate the source term of a requirement, or that is not known."""
         positions = self.constraints.required[index].src_positions
-        return not positions or not attention or sum(attention[position] for position in positions) >= _LOOKING
+        return not positions or not attention or sum([attention[position] for position in positions]) >= _LOOKING
 
-    def _is_met(self, index: int) -> bool:
-        return self._met[index] >= self.constraints.required[index].times
-
-    @cached_property
+    @property
     def n_met(self) -> int:
         """The number of the constraints' n_tokens that are written: all if is_done."""
-        n_left = 0
-        for index, requirement in enumerate(self.constraints.required):
-            times = requirement.times - self._met[index]
-            if times > 0:
-                begun = [a.n_left for a in self._attempts if a.requirement == index]
-                n_left += (times - 1) * requirement.n_tokens + min([requirement.n_tokens, *begun])
-        return self.constraints.n_tokens - n_left
+        progress = self.progress
+        if not self._attempts:
+            return progress.n_met
+        begun: dict[int, int] = {}  # for each requirement: the tokens that the longest attempt saves
+        for attempt in self._attempts:
+            index, requirement = attempt.requirement, progress.constraints.required[attempt.requirement]
+            if progress.met[index] < requirement.times:
+                begun[index] = max(begun.get(index, 0), requirement.n_tokens - attempt.n_left)
+        return progress.n_met + sum(begun.values())
 
     @property
     def phrases_log_prob(self) -> float:
         """The log-probability of the tokens of the phrases that are met."""
-        return sum(cost.log_prob for costs in self._costs for cost in costs)
+        return self.progress.cost.log_prob
 
     @property
     def placement(self) -> float:
@@ -261,29 +322,22 @@ class ConstraintState:
         begun: dict[int, float] = {}
         for attempt in self._attempts:
             begun[attempt.requirement] = max(attempt.cost.placement, begun.get(attempt.requirement, -math.inf))
-        met = sum(cost.placement for costs in self._costs for cost in costs)
-        return sum(begun.values()) + met + self._retranslated
+        return sum(begun.values()) + self.progress.cost.placement + self._retranslated
 
     @property
     def which_met(self) -> tuple[bool, ...]:
         """Whether the text meets each requirement if it ends here."""
-        return tuple(map(self._is_met, range(len(self._met))))
+        return self.progress.which_met
 
     @property
     def n_requirements_met(self) -> int:
         """The number of requirements that the text meets if it ends here."""
-        return sum(self.which_met)
+        return self.progress.n_requirements_met
 
     @property
     def is_done(self) -> bool:
         """Whether the text meets all requirements if it ends here."""
-        return self.n_requirements_met == len(self._met)
-
-    @cached_property
-    def is_clean(self) -> bool:
-        """Whether the text contains no forbidden phrase if it ends here."""
-        closed = self._text + EDGE
-        return not self.constraints.blocker.ends_at(closed, len(closed))
+        return self.progress.n_requirements_met == len(self.progress.met)
 
     @property
     def may_end(self) -> bool:

@@ -11,6 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mtkit.text.words import UNSPACED
 from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from mtkit.tokens.tokenizer import SPACE, Tokenizer
@@ -71,9 +74,13 @@ class Matcher:
         self._as_written = tuple(with_edges(phrase) + EDGE for phrase in written)
         self._any_case = tuple(with_edges(phrase) + EDGE for phrase in phrases if any_case(phrase))
         self._longest = max(map(len, self._any_case), default=0)
+        self._last_chunks = {folded(phrase.split(EDGE)[-2]) for phrase in (*self._as_written, *self._any_case)}
 
     def ends_at(self, text: str, end: int, start: int = 0) -> bool:
         """Whether a phrase that begins at start or later ends just before end, which is just after an edge mark."""
+        # A look at the last word alone is quick, and mostly enough.
+        if not self._last_chunks or folded(text[text.rfind(EDGE, 0, end - 1) + 1 : end - 1]) not in self._last_chunks:
+            return False
         if text.endswith(self._as_written, start, end):
             return True
         return bool(self._longest) and folded(text[max(start, end - self._longest) : end]).endswith(self._any_case)
@@ -90,7 +97,10 @@ class Matcher:
 
 def edges(text: str, start: int) -> list[int]:
     """Return the positions just after each edge mark from start on."""
-    return [position + 1 for position in range(start, len(text)) if text[position] == EDGE]
+    positions = []
+    while (start := text.find(EDGE, start) + 1) > 0:
+        positions.append(start)
+    return positions
 
 
 class Spelling:
@@ -100,6 +110,7 @@ class Spelling:
         """texts: one for each token id; byte_values: the bytes of byte tokens, by id."""
         self._texts = texts
         self._byte_values = byte_values or {}
+        self._marked: dict[tuple[int, str], str] = {}  # by token and the kind of the character before it
 
     @classmethod
     def from_tokenizer(cls, tokenizer: Tokenizer) -> "Spelling":
@@ -110,10 +121,11 @@ class Spelling:
         return cls(texts, {token_id: int(texts[token_id][1:-1], 16) for token_id in tokenizer.byte_ids()})
 
     @cached_property
-    def word_beginnings(self) -> tuple[list[int], list[int]]:
+    def word_beginnings(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The tokens that begin with a space, and those that begin with a letter without one."""
         spaced = [token_id for token_id, text in enumerate(self._texts) if text.startswith(" ")]
-        return spaced, [token_id for token_id, text in enumerate(self._texts) if joins(text[:1])]
+        glued = [token_id for token_id, text in enumerate(self._texts) if joins(text[:1])]
+        return np.array(spaced, np.int64), np.array(glued, np.int64)
 
     def text(self, ids: Sequence[int]) -> str:
         """Return the text that the tokens spell, with unchanged spaces."""
@@ -134,7 +146,11 @@ class Spelling:
                 return text + with_edges(pending.decode("utf-8", "replace"), text[-1:]), b""
         if pending:
             text += with_edges(pending.decode("utf-8", "replace"), text[-1:])
-        return text + with_edges(self._texts[token_id], text[-1:]), b""
+        before = text[-1:]
+        context = token_id, "a" if joins(before) else before if before in ("", " ") else "."
+        if context not in self._marked:
+            self._marked[context] = with_edges(self._texts[token_id], before)
+        return text + self._marked[context], b""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mtkit.config.decoding import DecodeConfig
 from mtkit.errors import MtkitError
-from mtkit.search.constrained import _Extensions, _Live, constrained_search
+from mtkit.search.constrained import _all_extensions, _Live, constrained_search
 from mtkit.search.constraints import Constraints, ConstraintState
 from mtkit.search.phrases import Form, Phrase, Requirement, Spelling
 from mtkit.search.rules import MinLength, RepetitionPenalty, Rules
@@ -405,7 +405,8 @@ def test_of_thousands_of_alternatives_the_likeliest_are_tried():
     phrases = tuple(Phrase(f"w{n}", (Form((n + 2,)),)) for n in range(500))
     constraints = Constraints(Spelling(texts), (Requirement(phrases),))
     log_probs = torch.linspace(-20.0, -1.0, len(texts))
-    extensions = _Extensions([_Live((), 0.0, 0.0, constraints.start(), 0)], log_probs[None], log_probs[None], [()], EOS)
+    live = _Live((), 0.0, 0.0, constraints.start(), 0)
+    [extensions] = _all_extensions([[live]], log_probs[None, None], log_probs[None, None], [[()]], EOS)
     tried = [candidate.ids[-1] for candidate in extensions.candidates(4)]
     assert tried[0] == len(texts) - 1
     assert 4 <= len(tried) < 100
