@@ -1,6 +1,7 @@
 """The PyTorch engine: it decodes batches of segments with one model or an ensemble."""
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -41,6 +42,7 @@ from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID
 # Between batches, the log-probability of the same sentence differed by up to 4e-6 (measured).
 _CLOSE_CALL = 1e-4
 _KERNELS_KEPT = 128  # with 1,024, as by default, decoding 14,000 lines took a tenth more CPU time and 45 MB more
+_MOST_CONSTRAINED = 16  # sentences in a batch: their search keeps the log-probabilities of all tokens
 _LARGE_BATCH = 32  # sentences: worth a thread of its own
 _NARROW = 256  # d_model up to which threads gain nothing by sharing a small batch (measured with 3 + 3 layers)
 
@@ -118,7 +120,7 @@ class NativeEngine:
             return [(index, result.n_best) for index, result in zip(batch, results, strict=True)]
 
         with self._without_dropout():
-            for some in self._side_by_side(decoded, list(_batches(segments, cfg))):
+            for some in self._side_by_side(decoded, list(_batches(segments, cfg, alone=repeats))):
                 yield from some
 
     def _side_by_side(self, work: Callable[[list[int]], _T], batches: list[list[int]]) -> Iterator[_T]:
@@ -201,42 +203,57 @@ class NativeEngine:
         return [SearchResult(_globalize(result.n_best, vocabulary), result.margin) for result in results]
 
     def _constrained(self, segments: Sequence[Segment], cfg: DecodeConfig, n_best: int) -> list[SearchResult]:
-        """Search with constraints; if a segment has a draft, put the phrases into it, too, and add that at the end."""
+        """Put the phrases of each segment with a draft into it; search with constraints where that is not enough."""
         search_cfg = SearchConfig.from_config(cfg, n_best)
-        places = [self._places(segment) for segment in segments]
-        limits = [None if place is None else place.limit for place in places]
-        shorter = [
-            segment if limit is None else replace(segment, max_len=min(segment.max_len, limit))
-            for segment, limit in zip(segments, limits, strict=True)
+        places = self._places(segments)
+        substituted = self._substituted(segments, places, search_cfg)
+        found: dict[int, list[Hypothesis]] = {i: [] for i, place in places.items() if place.settles(substituted.get(i))}
+        searched = [index for index in range(len(segments)) if index not in found]
+        if searched:
+            shorter = [
+                replace(segment, max_len=min(segment.max_len, places[index].limit)) if index in places else segment
+                for index, segment in enumerate(segments)
+                if index in searched
+            ]
+            constraints = [segment.constraints for segment in shorter]
+            inputs = self._inputs(shorter, cfg, None)
+            results = constrained_search(**inputs, cfg=search_cfg, constraints=constraints)
+            found |= {index: result.n_best for index, result in zip(searched, results, strict=True)}
+        margin = math.inf if len(segments) == 1 else 0.0
+        return [
+            SearchResult(places[i].ranked(found[i], substituted.get(i)) if i in places else found[i], margin)
+            for i in range(len(segments))
         ]
-        inputs, constraints = self._inputs(shorter, cfg, None), [segment.constraints for segment in segments]
-        results = constrained_search(**inputs, cfg=search_cfg, constraints=constraints)
-        for index, (segment, place) in enumerate(zip(segments, places, strict=True)):
-            if place is not None:
-                placed = [h for h in results[index].n_best if not place.is_misplaced(h.ids)]
-                placed += self._substituted(segment, place, search_cfg)
-                results[index] = SearchResult(placed, results[index].margin)
-        return results
 
-    def _places(self, segment: Segment) -> Places | None:
-        """Return the places of the required phrases in the segment's draft, None without phrases or without a draft."""
-        constraints = segment.constraints
-        if constraints is None or not constraints.draft or not constraints.required:
-            return None
-        return Places(constraints, *self._follow(segment, constraints.draft))
+    def _places(self, segments: Sequence[Segment]) -> dict[int, Places]:
+        """Return the places of the required phrases in each segment's draft, by index; only where it has both."""
+        drafts = {
+            index: segment.constraints
+            for index, segment in enumerate(segments)
+            if segment.constraints and segment.constraints.draft and segment.constraints.required
+        }
+        followed = self._follow([segments[index] for index in drafts], [c.draft or () for c in drafts.values()])
+        return {i: Places(drafts[i], *result) for i, result in zip(drafts, followed, strict=True)}
 
-    def _substituted(self, segment: Segment, places: Places, cfg: SearchConfig) -> list[Hypothesis]:
-        """Return the draft with phrases in their places, if they fit; around them, it is as likely as the draft."""
-        ids = places.substituted()
-        if ids is None or len(ids) >= segment.max_len:
+    def _substituted(
+        self, segments: Sequence[Segment], places: Mapping[int, Places], cfg: SearchConfig
+    ) -> dict[int, Hypothesis]:
+        """Return the drafts with phrases in their places, where they fit; around them, they are as likely as before."""
+        put = {index: ids for index, place in places.items() if (ids := place.substituted()) is not None}
+        put = {index: ids for index, ids in put.items() if len(ids) < segments[index].max_len}
+        followed = self._follow([segments[index] for index in put], list(put.values()))
+        return {
+            i: Hypothesis(put[i], log_prob, log_prob / cfg.divisor(len(put[i]) + 1), True, places[i].draft_log_prob)
+            for i, (log_prob, _) in zip(put, followed, strict=True)
+        }
+
+    def _follow(
+        self, segments: Sequence[Segment], translations: Sequence[Sequence[int]]
+    ) -> list[tuple[float, Attention]]:
+        if not segments:
             return []
-        log_prob, _ = self._follow(segment, ids)
-        score = log_prob / cfg.divisor(len(ids) + 1)
-        return [Hypothesis(ids, log_prob, score, True, rest_log_prob=places.draft_log_prob)]
-
-    def _follow(self, segment: Segment, ids: Sequence[int]) -> tuple[float, Attention]:
-        step = self.make_step([segment], 1, attention=True)
-        return follow(step, ids, bos_id=BOS_ID, eos_id=EOS_ID, device=self.device)
+        step = self.make_step(segments, 1, attention=True)
+        return follow(step, translations, bos_id=BOS_ID, eos_id=EOS_ID, device=self.device)
 
     def _local_vocabulary(self, segments: Sequence[Segment], cfg: DecodeConfig) -> LocalVocabulary | None:
         """Return the tokens that the shortlist allows for these segments; None for all."""
@@ -296,20 +313,25 @@ def _globalize(hypotheses: list[Hypothesis], vocabulary: LocalVocabulary | None)
     return hypotheses if vocabulary is None else vocabulary.globalize(hypotheses)
 
 
-def _batches(segments: Sequence[Segment], cfg: DecodeConfig) -> Iterator[list[int]]:
-    """Yield indices of segments to decode together: of like length, within decode.batch_*; constrained ones alone."""
-    batch: list[int] = []
-    for index in sorted(range(len(segments)), key=lambda index: len(segments[index].ids)):
-        if segments[index].constraints is not None:
-            yield [index]
-            continue
-        if len(batch) == cfg.batch_sentences or (1 + len(batch)) * len(segments[index].ids) > cfg.batch_tokens:
-            if batch:
-                yield batch
-            batch = []
-        batch.append(index)
-    if batch:
-        yield batch
+def _batches(segments: Sequence[Segment], cfg: DecodeConfig, *, alone: bool) -> Iterator[list[int]]:
+    """Yield indices of segments to decode together: of like length, within decode.batch_*; constrained ones apart.
+
+    alone: each constrained one by itself, because its search does not notice that rounding decides it.
+    """
+    by_length = sorted(range(len(segments)), key=lambda index: len(segments[index].ids))
+    for constrained in (False, True):
+        batch: list[int] = []
+        most = cfg.batch_sentences if not constrained else 1 if alone else min(_MOST_CONSTRAINED, cfg.batch_sentences)
+        for index in by_length:
+            if (segments[index].constraints is not None) != constrained:
+                continue
+            if len(batch) == most or (1 + len(batch)) * len(segments[index].ids) > cfg.batch_tokens:
+                if batch:
+                    yield batch
+                batch = []
+            batch.append(index)
+        if batch:
+            yield batch
 
 
 def pad(sequences: Sequence[Sequence[int]]) -> Tensor:

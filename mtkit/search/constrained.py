@@ -108,6 +108,14 @@ class _Live:
         """See `Hypothesis`."""
         return self.log_prob - self.state.phrases_log_prob + self.placement
 
+    def is_of_use(self, *, ended: bool) -> bool:
+        """Whether the words around the phrases are likely enough; unless it has ended, if nothing less likely follows.
+
+        See `Constraints.least_rest`.
+        """
+        rest = self.rest_log_prob if ended else self.log_prob - self.state.not_of_rest
+        return rest >= self.state.constraints.least_rest
+
     @property
     def is_safe(self) -> bool:
         """False if it ends with a forbidden phrase, unless the next token makes another word of it."""
@@ -145,10 +153,11 @@ class _Beam:
         if self.live[0].state.constraints.draft is not None:
             self._keep_partial(extensions, n_tokens)
         candidates = extensions.candidates(beam_size)
-        for done in (candidate for candidate in candidates if candidate.ids[-1] == self._eos_id):
-            self._finished.append(self._ended(done, n_tokens))
+        ended = [hypothesis for hypothesis in candidates if hypothesis.ids[-1] == self._eos_id]
+        self._finished += [self._ended(done, n_tokens) for done in ended if done.is_of_use(ended=True)]
         self._finished.sort(key=lambda hypothesis: -hypothesis.score)  # stable: of equal ones the earlier stays ahead
-        live = _allocate([candidate for candidate in candidates if candidate.ids[-1] != self._eos_id], beam_size)
+        unended = [hypothesis for hypothesis in candidates if hypothesis.ids[-1] != self._eos_id]
+        live = _allocate([hypothesis for hypothesis in unended if hypothesis.is_of_use(ended=False)], beam_size)
         if n_tokens == self._max_len or not candidates:
             self._give_up(live if candidates else self.live)
             live = []
@@ -167,7 +176,7 @@ class _Beam:
                 continue
             end = _Live((*live.ids, self._eos_id), live.log_prob + model, live.total + adjusted, live.state, row)
             ended, which = self._ended(end, n_tokens), live.state.which_met
-            if which not in self._partial or ended.score > self._partial[which].score:
+            if end.is_of_use(ended=True) and (which not in self._partial or ended.score > self._partial[which].score):
                 self._partial[which] = ended
 
     def _give_up(self, live: list[_Live]) -> None:
@@ -197,7 +206,7 @@ def _all_extensions(
     adjusted_log_probs: Tensor,
     attention: Sequence[Sequence[Sequence[float]]],
     eos_id: int,
-) -> list["_Extensions"]:
+) -> "list[_Extensions]":
     """Return the extensions of each sentence's live hypotheses by one token.
 
     model_log_probs, adjusted_log_probs: (B, K, V), of the next token, and as adjusted by the rules. attention: of each
@@ -216,7 +225,7 @@ def _all_extensions(
     best = top_k(total.flatten(1), min(beam_size, total[0].numel()))[1].tolist()
     likeliest = total.argmax(2).tolist()
     columns = zip(all_live, model_log_probs, adjusted_log_probs, total, attention, best, likeliest, strict=True)
-    return [_Extensions(*column, eos_id) for column in columns]
+    return [_Extensions(*column, eos_id=eos_id) for column in columns]
 
 
 class _Extensions:
@@ -231,6 +240,7 @@ class _Extensions:
         attention: Sequence[Sequence[float]],
         best: list[int],
         likeliest: list[int],
+        *,
         eos_id: int,
     ) -> None:
         """total: (K, V), -inf if not allowed. best: the flat indices of the K largest. likeliest: (K,) tokens."""

@@ -24,6 +24,8 @@ class Constraints:
     # The translation without constraints. With it, a search also returns translations that meet some requirements only,
     # after those that meet all.
     draft: tuple[int, ...] | None = None
+    # The least log-probability of the words around the phrases (`Hypothesis.rest_log_prob`) that is of use.
+    least_rest: float = -math.inf
 
     @cached_property
     def n_tokens(self) -> int:
@@ -323,6 +325,15 @@ class ConstraintState:
         for attempt in self._attempts:
             begun[attempt.requirement] = max(attempt.cost.placement, begun.get(attempt.requirement, -math.inf))
         return sum(begun.values()) + self.progress.cost.placement + self._retranslated
+
+    @property
+    def not_of_rest(self) -> float:
+        """The most that `rest_log_prob` can leave out of the log-probability so far, whatever follows: at most 0."""
+        begun: dict[int, float] = {}
+        for attempt in self._attempts:
+            begun[attempt.requirement] = min(attempt.cost.log_prob, begun.get(attempt.requirement, 0.0))
+        cost = self.progress.cost
+        return sum(begun.values()) + cost.log_prob - cost.placement - self._retranslated
 
     @property
     def which_met(self) -> tuple[bool, ...]:

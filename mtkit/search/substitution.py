@@ -1,4 +1,4 @@
-"""Put required phrases into a finished translation, in the places of the words that translate their source terms.
+"""Put required phrases into finished translations, in the places of the words that translate their source terms.
 
 A model that does not know a phrase may find no place for it, or lose the thread after it. But it shows which words of
 its own translation, the draft, translate the term: those that it chose while it looked at the term. Two passes over a
@@ -12,27 +12,39 @@ from functools import cached_property
 import torch
 
 from mtkit.search.constraints import Constraints
+from mtkit.search.hypothesis import Hypothesis
 from mtkit.search.phrases import Form, Matcher, Requirement, folded, joins
 from mtkit.search.step import DecodeStep
 
 _ROOM = 6  # tokens, EOS counted, that a translation with phrases may be longer than the draft and the phrases
 _LONGEST = 2  # times the draft
+_UNKNOWN = -18.0  # log-probability of a phrase, on average, that the model does not know (chosen on dev sets)
 
 Attention = Sequence[Sequence[float]]  # of each token of a translation to each token of the source
 
 
 def follow(
-    step: DecodeStep, ids: Sequence[int], *, bos_id: int, eos_id: int, device: torch.device
-) -> tuple[float, Attention]:
-    """Return the log-probability of a translation, EOS included, and its attention to the source.
+    step: DecodeStep, translations: Sequence[Sequence[int]], *, bos_id: int, eos_id: int, device: torch.device
+) -> list[tuple[float, Attention]]:
+    """Return the log-probability of each translation, EOS included, and its attention to the source.
 
-    step: of one sentence, with one hypothesis.
+    step: of their sentences, with one hypothesis each.
     """
-    log_prob, attention = 0.0, []
-    for last_id, next_id in zip([bos_id, *ids], [*ids, eos_id], strict=True):
-        log_prob += float(step(torch.tensor([[last_id]], device=device))[0, 0, next_id])
-        attention.append(step.attention()[0, 0].tolist())
-    return log_prob, attention[:-1]
+    log_probs = [0.0] * len(translations)
+    attention: list[list[Sequence[float]]] = [[] for _ in translations]
+    rows = list(range(len(translations)))
+    for position in range(max(map(len, translations)) + 1):
+        left = [place for place, row in enumerate(rows) if position <= len(translations[row])]
+        if len(left) < len(rows):
+            rows = [rows[place] for place in left]
+            step.select(torch.tensor(left, device=device))
+        last_ids = [[translations[row][position - 1] if position else bos_id] for row in rows]
+        next_ids = [[[*translations[row][position : position + 1], eos_id][:1]] for row in rows]
+        chosen = step(torch.tensor(last_ids, device=device)).gather(2, torch.tensor(next_ids, device=device))
+        for row, log_prob, looked in zip(rows, chosen[:, 0, 0].tolist(), step.attention()[:, 0].tolist(), strict=True):
+            log_probs[row] += log_prob
+            attention[row].append(looked)
+    return [(log_prob, looked[:-1]) for log_prob, looked in zip(log_probs, attention, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -77,7 +89,8 @@ class Places:
         spelling, draft = self.constraints.spelling, self._draft
         starts = [0]
         for start in range(1, len(draft)):
-            before, text = spelling.text(draft[:start])[-1:], spelling.text(draft[start : start + 1])
+            before = spelling.text(draft[max(0, start - 4) : start])[-1:]  # a character has at most four byte tokens
+            text = spelling.text(draft[start : start + 1])
             if not (joins(before) and joins(text[:1])):
                 starts.append(start)
         words = zip(starts, [*starts[1:], len(draft)], strict=True)
@@ -132,20 +145,59 @@ class Places:
     def _text(self, block: _Block) -> str:
         return self.constraints.spelling.text(self._draft[block.start : block.end])
 
-    def is_misplaced(self, ids: Sequence[int]) -> bool:
-        """Whether a translation has a phrase too often, or besides the words of the draft that it should replace."""
-        draft, text = self.constraints.spelling.text(self._draft), self.constraints.spelling.text(ids)
+    def is_misplaced(self, hypothesis: Hypothesis) -> bool:
+        """Whether a translation has a phrase too often, or besides the words of the draft that it should replace.
+
+        If the words around the phrases are likelier than the draft, those words translated something else.
+        """
+        text = self.constraints.spelling.text(hypothesis.ids)
         required = self.constraints.required
-        counts = [(r.matcher.count(draft), r.matcher.count(text)) for r in required]
+        counts = [(before, r.matcher.count(text)) for before, r in zip(self._draft_counts, required, strict=True)]
         if any(after > max(before, r.times) for r, (before, after) in zip(required, counts, strict=True)):
             return True
-        for block in self._blocks:
+        if hypothesis.rest_log_prob is not None and hypothesis.rest_log_prob > self.draft_log_prob:
+            return False
+        for block, (replaced, n_in_draft) in zip(self._blocks, self._replaced, strict=True):
             before, after = counts[block.requirement]
-            replaced = Matcher([folded(self._text(block).strip())])
             is_part = any(replaced.count(phrase.text) for phrase in required[block.requirement].phrases)
-            if after > before and not is_part and replaced.count(text) >= replaced.count(draft):
+            if after > before and not is_part and replaced.count(text) >= n_in_draft:
                 return True
         return False
+
+    @cached_property
+    def _draft_counts(self) -> list[int]:
+        """How often each requirement is met by the draft."""
+        draft = self.constraints.spelling.text(self._draft)
+        return [requirement.matcher.count(draft) for requirement in self.constraints.required]
+
+    @cached_property
+    def _replaced(self) -> list[tuple[Matcher, int]]:
+        """The matcher of the words of each block, and how often the draft has them."""
+        draft = self.constraints.spelling.text(self._draft)
+        matchers = [Matcher([folded(self._text(block).strip())]) for block in self._blocks]
+        return [(matcher, matcher.count(draft)) for matcher in matchers]
+
+    def settles(self, substituted: Hypothesis | None) -> bool:
+        """Whether a search can be left out: the draft takes all phrases, and the model knows too little of them."""
+        return substituted is not None and self._is_unknown(substituted) and self.constraints.are_met(substituted.ids)
+
+    def ranked(self, hypotheses: Sequence[Hypothesis], substituted: Hypothesis | None) -> list[Hypothesis]:
+        """Return those whose phrases are in their places, best first.
+
+        substituted: the draft with the phrases in it. It is the best if the model does not know the phrases, because
+        then the model cannot judge what may stand next to them. Otherwise the likeliest is.
+        """
+        placed = [hypothesis for hypothesis in hypotheses if not self.is_misplaced(hypothesis)]
+        if substituted is not None:
+            placed = [substituted, *placed]
+            if self._is_unknown(substituted):
+                return placed
+        return sorted(placed, key=lambda hypothesis: (not hypothesis.finished, -hypothesis.log_prob))
+
+    def _is_unknown(self, substituted: Hypothesis) -> bool:
+        """Whether the phrases in the draft are so unlikely that the model does not know them."""
+        n_met = sum(self.constraints.which_met(substituted.ids) or ())
+        return substituted.log_prob - self.draft_log_prob < _UNKNOWN * max(1, n_met)
 
 
 def _runs(requirement: Requirement) -> list[set[int]]:

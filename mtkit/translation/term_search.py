@@ -8,6 +8,7 @@ All this takes a fixed number of passes, so the work grows with the length of th
 phrases.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,8 +18,8 @@ from mtkit.search.constraints import Constraints
 from mtkit.search.hypothesis import Engine, Hypothesis, Segment
 from mtkit.tokens.tokenizer import Tokenizer
 
-# Nats for each token of the plain translation. A phrase that costs little fits in; one that costs much does harm.
-_LITTLE_LOST, _MOST_LOST = 0.2, 0.8
+# Nats for each token of the plain translation. A phrase that costs more does harm.
+_MOST_LOST = 0.8
 _WIDER = 2  # times the plain beam, for phrases that are short beside the plain translation
 
 
@@ -45,7 +46,7 @@ class TermSearch:
     ) -> None:
         """Search some segments, by index, with these constraints; replace, in place, translations that meet less."""
         again = [
-            replace(segments[index], constraints=replace(wanted, draft=tuple(best[index][0].ids)))
+            replace(segments[index], constraints=self._with_draft(wanted, best[index][0]))
             for index, wanted in constraints.items()
         ]
         results: dict[int, list[Hypothesis]] = {}
@@ -55,6 +56,13 @@ class TermSearch:
         for index, wanted in constraints.items():
             with_phrases = replace(segments[index], constraints=wanted)
             best[index] = self._improved(with_phrases, wanted, best[index], results[index])
+
+    @staticmethod
+    def _with_draft(constraints: Constraints, plain: Hypothesis) -> Constraints:
+        """Return the constraints of a search that `_is_harmless` will compare with the plain translation."""
+        may_be_unlikely = not plain.ids or constraints.which_met(plain.ids) is None
+        least_rest = -math.inf if may_be_unlikely else plain.log_prob - _MOST_LOST * (len(plain.ids) + 1)
+        return replace(constraints, draft=tuple(plain.ids), least_rest=least_rest)
 
     def _decode(self, segments: Sequence[Segment], factor: int = 1) -> list[list[Hypothesis]]:
         decode = self.decode.model_copy(update={"beam_size": factor * self.decode.beam_size})
@@ -66,17 +74,14 @@ class TermSearch:
     ) -> list[Hypothesis]:
         """Put the harmless one of the translations that meets the most first, if it meets more than the plain one.
 
-        Of those that meet equally many, the first one that costs little is the best.
+        Of those that meet equally many, the first one is the best.
         """
         n_plain = self._n_met(constraints, plain[0])
-        ranked = {
-            (self._n_met(constraints, hypothesis), self._lost(plain[0], hypothesis) <= _LITTLE_LOST, -place): hypothesis
-            for place, hypothesis in enumerate(found)
-        }
-        for key in sorted(ranked, reverse=True):
-            if key[0] > n_plain and self._is_harmless(segment, plain[0], ranked[key]):
-                others = found if key[0] == len(constraints.required) else plain
-                return [ranked[key], *(other for other in others if other is not ranked[key])][: self.n_best]
+        counted = [(self._n_met(constraints, hypothesis), hypothesis) for hypothesis in found]
+        for n_met, hypothesis in sorted(counted, key=lambda pair: -pair[0]):  # stable: of equal ones the earlier first
+            if n_met > n_plain and self._is_harmless(segment, plain[0], hypothesis):
+                others = found if n_met == len(constraints.required) else plain
+                return [hypothesis, *(other for other in others if other is not hypothesis)][: self.n_best]
         return plain
 
     @staticmethod

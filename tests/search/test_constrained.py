@@ -4,6 +4,7 @@ import itertools
 import math
 import random
 import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -197,6 +198,20 @@ def test_the_work_of_a_step_grows_with_the_beam_and_not_with_the_tokens_of_the_p
     constrained_search(step, torch.tensor([max_len]), cfg, [constraints], bos_id=BOS, eos_id=EOS)
     # The beam, and for each hypothesis its best token, the end, the beginnings of all phrases and one next token.
     assert max_len * beam_size <= n_calls <= max_len * beam_size * (1 + 2 + n_phrases + 1)
+
+
+@pytest.mark.parametrize("least_rest", [-9.0, -15.0, -25.0])
+def test_what_is_unlikely_around_its_phrases_is_dropped_and_nothing_else(least_rest):
+    table, required = Looking(seed=0), [["a b"], ["c"]]
+    wanted = asking(required, src_positions=(1,))
+    cfg = SearchConfig(beam_size=4**4, n_best=200)
+    [everything] = run([table], [5], cfg, [wanted])
+    [kept] = run([table], [5], cfg, [replace(wanted, least_rest=least_rest)])
+    finished = [h for h in everything if h.finished and h.rest_log_prob >= least_rest]
+    assert 0 < len(finished) < len(everything)
+    assert [h for h in kept if h.finished] == finished
+    [partial] = run([table], [5], cfg, [replace(wanted, least_rest=least_rest, draft=())])
+    assert min(h.rest_log_prob for h in partial if h.finished) >= least_rest
 
 
 def test_even_a_narrow_beam_gets_all_phrases_in():

@@ -92,12 +92,11 @@ def test_a_sentence_may_lose_more_the_longer_it_is(search, spm, lost, expected):
     assert texts == [expected]
 
 
-def test_of_two_translations_with_the_term_the_first_that_costs_little_is_taken(search, spm):
-    n_tokens = len(Tokenizer.load(spm).encode(PLAIN)) + 1
+def test_of_two_translations_with_the_term_the_first_harmless_one_is_taken(search):
     placed_otherwise = "Are the mice here?"
-    answers = {(): [(PLAIN, -2.0)], ("mice",): [(PLACED, -2.0 - 0.5 * n_tokens), (placed_otherwise, -2.0)]}
+    answers = {(): [(PLAIN, -2.0)], ("mice",): [(PLACED, -40.0), (placed_otherwise, -3.0)]}
     assert search(answers, ["mice"], n_best=2)[0][0] == placed_otherwise
-    answers = {(): [(PLAIN, -2.0)], ("mice",): [(PLACED, -2.01), (placed_otherwise, -2.0)]}
+    answers = {(): [(PLAIN, -2.0)], ("mice",): [(PLACED, -3.0), (placed_otherwise, -2.0)]}
     assert search(answers, ["mice"], n_best=2)[0][0] == PLACED
 
 
@@ -153,6 +152,19 @@ def test_terms_take_at_most_five_times_the_work_of_a_plain_search(spm, monkeypat
         TermSearch(NativeEngine([model]), tokenizer, DecodeConfig(), 1)([segment])
         works.append(sum(n_hypotheses))
     assert 0 < works[0] < works[1] <= 5 * works[0]
+
+
+def test_a_segment_with_terms_is_searched_the_same_alone_and_among_others(spm):
+    tokenizer = Tokenizer.load(spm)
+    spelling = Spelling.from_tokenizer(tokenizer)
+    segments = []
+    for n, words in enumerate((["bou"], ["cou", "dou"], [], ["fou"], ["gou"])):
+        phrases = [Phrase.from_text(word, tokenizer, spelling) for word in words]
+        required = tuple(Requirement((phrase,), src_positions=(i,)) for i, phrase in enumerate(phrases))
+        constraints = Constraints(spelling, required) if required else None
+        segments.append(Segment(range(5, 13 + 2 * n), max_len=12 + n, constraints=constraints, text=SRC))
+    search = TermSearch(NativeEngine([tiny_transformer(tokenizer.vocab_size)]), tokenizer, DecodeConfig(), 2)
+    assert search(segments) == [search([segment])[0] for segment in segments]
 
 
 def counted(method, n_hypotheses):
