@@ -103,4 +103,6 @@ class Config(Section):
         old: Section = getattr(self, section)
         changed = {key: value for key, value in values.items() if key not in old.model_fields_set}
         if any(getattr(old, key) != value for key, value in changed.items()):
-            self.__dict__[section] = old.model_copy(update=changed)
+            copy = old.model_copy()
+            copy.__dict__.update(changed)  # not to be taken for written
+            self.__dict__[section] = copy

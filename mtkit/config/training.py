@@ -149,10 +149,10 @@ class TrainConfig(Section):
     )
     metric: Literal["bleu", "chrf", "accuracy", "f1", "auc", "loss"] = Field(
         "bleu",
-        description="score that ranks the checkpoints; the best single one replaces the average only if its loss is "
-        "also better. translate: bleu, chrf or loss; classify: accuracy (its default), f1 (the mean over the "
-        "labels), "
-        "auc (for two labels) or loss",
+        description="score that ranks the checkpoints, and decides between their average and the best one. If you "
+        "leave it out, the best one replaces the average only if its loss is also better, or if its BLEU is higher in "
+        "nine of ten resampled dev sets. translate: bleu, chrf or loss; classify: accuracy (its default), f1 (the mean "
+        "over the labels), auc (for two labels) or loss",
     )
     metric_on: str | None = Field(
         None,

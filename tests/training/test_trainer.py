@@ -435,25 +435,38 @@ def test_the_mean_is_made_without_damaged_weights(config_of, tmp_path, dev_losse
 
 
 def test_the_best_checkpoint_is_taken_alone_if_the_mean_is_worse(config_of, tmp_path, dev_losses, caplog):
+    caplog.set_level("INFO", logger="mtkit")
     dev_losses(3.0, 1.0, 2.0, 2.5, 1.5, 1.0)  # at steps 6, 12, 18, 20, then the mean's, then the best again
     result = train(config_of(tmp_path / "run", metric="loss"))
     assert result.averaged_steps == (12,)
-    assert "worse than the best one alone" in caplog.text
+    assert "loss 1.000 against 1.500" in caplog.text
     bundle, best = bundle_and_checkpoints(result, "best-12")
     assert all(torch.equal(bundle[name], weight) for name, weight in best.items())
 
 
-@pytest.mark.parametrize(("loss", "steps"), [(2.2, (12, 18, 20)), (3.2, (12,))])
-def test_a_higher_bleu_at_one_of_many_validations_is_not_enough_to_beat_the_mean(
-    config_of, tmp_path, dev_losses, loss, steps, caplog
+@pytest.mark.parametrize(
+    ("written", "loss", "share", "steps"),
+    [
+        ({"metric": "bleu"}, 2.2, 0.5, (12,)),  # the user has named what decides
+        ({}, 2.2, 0.899, (12, 18, 20)),  # a better loss, and a difference in BLEU that may be chance
+        ({}, 2.2, 0.9, (12,)),
+        ({}, 3.2, 0.5, (12,)),  # a worse loss, too
+    ],
+)
+def test_a_checkpoint_with_a_better_bleu_replaces_the_mean_if_its_loss_or_enough_evidence_supports_it(
+    config_of, tmp_path, dev_losses, monkeypatch, written, loss, share, steps, caplog
 ):
     caplog.set_level("INFO", logger="mtkit")
     bleu = {4.0: 10.0, 3.0: 40.0, 2.9: 30.0, 2.5: 35.0, 2.2: 38.0, 3.2: 38.0}
     dev_losses(4.0, 3.0, 2.9, 2.5, loss, 3.0, bleu=bleu.__getitem__)  # at steps 6, 12, 18, 20, the mean's, the best's
-    result = train(config_of(tmp_path / "run", metric="bleu", average_last=3))
+    monkeypatch.setattr(TranslationValidator, "share_better", lambda *_: share)
+    result = train(config_of(tmp_path / "run", average_last=3, **written))
     assert result.averaged_steps == steps
-    comparison = re.search(r"step 12 alone .*bleu.* 40\.00 .* 38\.00.* 3\.000 .* 2\.200", caplog.text)
-    assert (comparison is not None) == (len(steps) > 1)
+    assert result.dev_scores["bleu"] == (40.0 if steps == (12,) else 38.0)
+    assert re.search(rf"step 12 alone .*bleu.* 40\.00 .* 38\.00.* 3\.000 .* {loss:.3f}", caplog.text)
+    bundle, *others = bundle_and_checkpoints(result, *["best-12", "step-18", "step-20"][: len(steps)])
+    for name, weight in bundle.items():
+        torch.testing.assert_close(weight, sum(other[name] for other in others) / len(steps), rtol=1e-5, atol=1e-7)
 
 
 def test_the_last_checkpoints_can_be_averaged_instead(config_of, tmp_path, dev_losses):

@@ -74,6 +74,8 @@ def inherit(cfg: Config) -> Config:
         )
     unset = {"augment"} - cfg.model_fields_set  # then a started run decides
     values = cfg.model_dump(mode="json", exclude=unset) | merged
+    if "metric" not in cfg.train.model_fields_set:
+        del values["train"]["metric"]  # a written one decides about the final weights
     if cfg.task == "translate" and "placeholders" not in cfg.data.model_fields_set:
         values["data"]["placeholders"] = origin_cfg.data.placeholders
     try:

@@ -142,6 +142,10 @@ class ClassificationValidator:
         assert isinstance(scores, ClassificationScores)
         return {"dev": metrics.scores_with_intervals(scores.counts)}
 
+    def share_better(self, scores: DevScores, others: DevScores) -> float:
+        """Return 0: without translations there is no BLEU."""
+        return 0.0
+
     def describe(self) -> str:
         """Describe the dev set that a validation scores."""
         return f"dev: {counted(self.corpus.n_pairs, 'example')} of {len(self.names)} labels"

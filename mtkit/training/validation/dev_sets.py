@@ -112,6 +112,15 @@ class SeveralDevSets:
             for scored in part.signed_scores(score).values()
         }
 
+    def share_better(self, scores: DevScores, others: DevScores) -> float:
+        """Return the mean over the sets that rank the checkpoints."""
+        assert isinstance(scores, SeveralScores) and isinstance(others, SeveralScores)
+        return fmean(
+            part.share_better(ours, theirs)
+            for name, part, ours, theirs in zip(self.names, self.parts, scores.parts, others.parts, strict=True)
+            if self.train.metric_on in (None, name)
+        )
+
     def describe(self) -> str:
         """Describe the dev sets that a validation scores."""
         each = (part.describe().removeprefix("dev: ") for part in self.parts)

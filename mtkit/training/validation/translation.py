@@ -14,6 +14,7 @@ from mtkit.evaluation.behaviour.report import SuiteResult, run_suite
 from mtkit.evaluation.behaviour.suite import Suite
 from mtkit.evaluation.metrics.scores import MetricScore, corpus_bleu, corpus_chrf, evaluate
 from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
+from mtkit.evaluation.metrics.significance import Chance, compare
 from mtkit.model.network import Network
 from mtkit.model.transformer import Transformer
 from mtkit.pair_files.pairs import Pair
@@ -160,6 +161,14 @@ class TranslationValidator:
         """Return BLEU, chrF2 and TER of the translations with signatures and intervals."""
         assert isinstance(scores, TranslationScores)
         return {"dev": evaluate(scores.translations, self.references, settings=self.settings)}
+
+    def share_better(self, scores: DevScores, others: DevScores) -> float:
+        """Return the share of resampled dev sets in which the scores have a higher BLEU than others; ties are half."""
+        assert isinstance(scores, TranslationScores) and isinstance(others, TranslationScores)
+        systems = {"others": others.translations, "scores": scores.translations}
+        chance = Chance(n_randomization=1)  # unused
+        _, ours = compare(systems, [self.references], metrics=["BLEU"], settings=self.settings, chance=chance)
+        return ours.differences[0].better or 0.0  # None: too few sentences
 
     @property
     def bleu_signature(self) -> str:

@@ -68,6 +68,9 @@ class Validator(Protocol):
     def signed_scores(self, scores: DevScores) -> dict[str, list[MetricScore]]:
         """Return the scores with signatures and intervals, by dev set; the first one of each is the main score."""
 
+    def share_better(self, scores: DevScores, others: DevScores) -> float:
+        """Return the share of resampled dev sets in which the scores have a higher BLEU than others; 0 for labels."""
+
     def describe(self) -> str:
         """Describe the dev text that a validation scores."""
 
@@ -113,14 +116,6 @@ def scored(step: int, scores: DevScores, cfg: TrainConfig) -> Scored:
 def quality(one: Scored, cfg: TrainConfig) -> tuple[float, float]:
     """Return a sort key that rises with quality: the metric, then the loss."""
     return (-one.value if cfg.metric == "loss" else one.value, -one.loss)
-
-
-def plainly_better(best: Scored, other: Scored, cfg: TrainConfig) -> bool:
-    """Return whether the best of many validations beats another model in both the metric and the loss.
-
-    The metric alone would favour the best one: the best BLEU of many is partly luck, above all on few dev sentences.
-    """
-    return quality(best, cfg) > quality(other, cfg) and not best.loss >= other.loss
 
 
 def rank(state: TrainState, scores: DevScores, cfg: TrainConfig) -> bool:

@@ -51,6 +51,18 @@ def test_the_translations_are_those_that_users_get(trainer):
     assert corpus_bleu(found.translations, references) == found.bleu
 
 
+def test_better_translations_have_a_higher_bleu_in_nearly_all_resampled_dev_sets(trainer):
+    validator = trainer.validator
+    scores = validator.run(trainer.updater.model)
+    worse, perfect = (
+        type(scores)(**{**vars(scores), "translations": tuple(texts)})
+        for texts in (["?"] * len(validator.references), validator.references)
+    )
+    assert validator.share_better(perfect, perfect) == 0.5
+    assert validator.share_better(perfect, worse) > 0.95  # few draws have no sentence of four words, and a BLEU of 0
+    assert validator.share_better(worse, perfect) < 0.05
+
+
 def test_chinese_is_scored_by_characters(make_config):
     cfg = make_config()
     cfg = cfg.model_copy(update={"data": cfg.data.model_copy(update={"tgt_lang": "zh"})})
