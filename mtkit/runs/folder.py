@@ -1,5 +1,7 @@
 """Check and write the config in a run's folder: a run can continue only with the settings that shape its result."""
 
+from collections.abc import Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +10,14 @@ from mtkit.config.augment import NOTHING
 from mtkit.config.reading.differences import differences
 from mtkit.config.reading.loading import dump_config, load_config
 from mtkit.config.schema import Config
+from mtkit.config.tokenizer import TokenizersConfig
 from mtkit.console import counted, log
 from mtkit.errors import BundleError, ConfigError
 from mtkit.evaluation.metrics.settings import tokenizer_for
 from mtkit.files import write_text
+from mtkit.languages import SIDES
 from mtkit.training.preparation.labelled_text import with_labels
-from mtkit.training.preparation.pace import DROPOUTS
+from mtkit.training.preparation.rule import DROPOUTS
 
 # Keys (or whole sections) that may change during a run: they say when to stop, when to validate and where to compute.
 # The checkpoint's fingerprints compare the content of the corpora, so files may move; `shaping_differences` compares
@@ -31,6 +35,8 @@ _FREE = (
     *("train." + key for key in ("validate_every", "validate_sentences", "average_best", "average_last")),
     *("train." + key for key in ("suite", "threads", "device", "shard_above_gib")),
 )
+
+_CHOSEN = "# Chosen by mtkit, because the config leaves them out:\n"
 
 
 def check_run(cfg: Config, *, started: bool) -> None:
@@ -92,6 +98,7 @@ def with_its_choices(cfg: Config, *, started: bool) -> Config:
             "train": cfg.train.model_copy(update=chosen),
             "model": cfg.model.model_copy(update=of_model),
             "augment": augment,
+            "tokenizer": _with_vocab_sizes_of(run, cfg.tokenizer) if run else cfg.tokenizer,
         }
     )
 
@@ -102,10 +109,29 @@ def _config_of_run(path: Path) -> Config:
     return cfg if "augment" in cfg.model_fields_set else cfg.model_copy(update={"augment": NOTHING})
 
 
-def write_config(cfg: Config) -> None:
-    """Write cfg, including defaults, to the run's config.yaml."""
+def _with_vocab_sizes_of(run: Config, tokenizer: TokenizersConfig) -> TokenizersConfig:
+    """Return the tokenizers with the run's vocabulary sizes for the sides that leave them out."""
+    sizes = {
+        side: settings.model_copy(update={"vocab_size": getattr(run.tokenizer, side).vocab_size})
+        for side in (SIDES[:1] if tokenizer.shared else SIDES)
+        if "vocab_size" not in (settings := getattr(tokenizer, side)).model_fields_set
+    }
+    return tokenizer.model_copy(update=sizes)
+
+
+def write_config(cfg: Config, reasons: Mapping[str, str]) -> None:
+    """Write cfg, including defaults, to the run's config.yaml.
+
+    The file begins with the values that mtkit chose, and their reasons; a resumed run keeps those of its first start.
+    """
     assert cfg.run_dir is not None
-    write_text(cfg.run_dir / "config.yaml", dump_config(cfg))
+    path = cfg.run_dir / "config.yaml"
+    chosen = [f"#   {key}: {what}\n" for key, what in reasons.items()]
+    head = [_CHOSEN, *chosen] if chosen else []
+    if not chosen and path.exists():
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        head = list(takewhile(lambda line: line.startswith("#"), lines))
+    write_text(path, "".join(head) + dump_config(cfg))
 
 
 def shaping_differences(old: Config, new: Config) -> list[tuple[str, Any, Any]]:

@@ -126,6 +126,7 @@ class RunPlan:
     memory: MemoryPlan
     time: TimePlan
     disk: DiskPlan
+    chosen: dict[str, str]  # each value that mtkit chooses because the config leaves it out, with its reason, by key
     problem: str  # why training would refuse its budget; "" if it would not
     left_out: list[str]  # what the figures do not include, in words
     used_by_others: str | None = None  # "1.4 of 2 cores" during the probe, if that left too little
@@ -231,6 +232,7 @@ def _plan(probe: Probe) -> RunPlan:
             total=parts and _seconds(timing, *parts) + ending,
         ),
         disk=_disk(trainer, probe.checkpoint, steps, n_validations),
+        chosen=trainer.run.reasons,
         problem=shortage(cfg, timing),
         left_out=[],
         used_by_others=use_of_others(probe.began) if trainer.updater.device.type == "cpu" else None,

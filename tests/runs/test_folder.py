@@ -12,7 +12,7 @@ from mtkit.runs.folder import check_run, with_its_choices, write_config
 
 def test_the_config_is_written_with_every_default(make_config):
     cfg = make_config()
-    write_config(cfg)
+    write_config(cfg, {})
     text = (cfg.run_dir / "config.yaml").read_text()
     assert "adam_eps" in text
     assert load_config(cfg.run_dir / "config.yaml") == cfg
@@ -31,12 +31,12 @@ def test_the_config_is_written_with_every_default(make_config):
     ],
 )
 def test_limits_validation_and_the_machine_may_change(make_config, changes):
-    write_config(make_config())
+    write_config(make_config(), {})
     check_run(make_config(**changes), started=True)
 
 
 def test_what_shapes_the_result_may_not_change(make_config):
-    write_config(make_config())
+    write_config(make_config(), {})
     with pytest.raises(ConfigError) as caught:
         check_run(make_config(seed=7, lr=0.5, model={"d_model": 24}), started=True)
     assert str(caught.value).splitlines()[1:-1] == [
@@ -48,14 +48,14 @@ def test_what_shapes_the_result_may_not_change(make_config):
 
 
 def test_the_tokenization_of_validation_bleu_may_not_change(make_config, corpus):
-    write_config(make_config(data={**corpus, "tgt_lang": "fr"}))
+    write_config(make_config(data={**corpus, "tgt_lang": "fr"}), {})
     check_run(make_config(data={**corpus, "tgt_lang": "de"}), started=True)
     with pytest.raises(ConfigError, match=r"  data\.tgt_lang .*: 13a .*, char "):
         check_run(make_config(data={**corpus, "tgt_lang": "ja"}), started=True)
 
 
 def test_the_weights_of_the_corpora_may_not_change_while_the_files_may(make_config, corpus):
-    write_config(make_config())
+    write_config(make_config(), {})
     [files] = corpus["train"]
     check_run(make_config(data={**corpus, "train": [{**files, "src": "elsewhere.en"}]}), started=True)
     with pytest.raises(ConfigError, match=r"  data\.train\[\]\.weight: \[1\.0\] .*, \[2\.0\] "):
@@ -63,13 +63,13 @@ def test_the_weights_of_the_corpora_may_not_change_while_the_files_may(make_conf
 
 
 def test_before_the_first_checkpoint_everything_may_change(make_config):
-    write_config(make_config())
+    write_config(make_config(), {})
     check_run(make_config(seed=3, lr=0.5, tokenizer={"shared": True}), started=False)
 
 
 def test_a_run_of_a_version_without_augment_goes_on_showing_the_text_as_it_is(make_config):
     cfg = make_config(schedule="constant")
-    write_config(cfg)
+    write_config(cfg, {})
     path = cfg.run_dir / "config.yaml"
     written = parse_yaml(path.read_text()).value
     del written["augment"]
@@ -85,3 +85,25 @@ def test_a_run_of_a_version_without_augment_goes_on_showing_the_text_as_it_is(ma
         with_its_choices(make_config(schedule="constant"), started=False).augment
         == make_config(schedule="constant").augment
     )
+
+
+def test_the_config_begins_with_the_choices_and_their_reasons_also_after_a_resume(make_config):
+    cfg = make_config()
+    write_config(cfg, {"train.lr": "0.002, because there are few updates"})
+    write_config(cfg, {})
+    path = cfg.run_dir / "config.yaml"
+    head, _, rest = path.read_text().partition("task:")
+    assert "train.lr: 0.002, because there are few updates" in head
+    assert all(line.startswith("#") for line in head.splitlines()) and "#" not in rest
+    assert load_config(path) == cfg
+
+
+@pytest.mark.parametrize("written", [{}, {"vocab_size": 777}])
+def test_a_started_run_keeps_its_vocabulary_sizes_where_the_config_leaves_them_out(make_config, written):
+    values = make_config().model_dump(mode="json", exclude_unset=True)
+    values["tokenizer"] = {"src": {"vocab_size": 300}, "tgt": {"vocab_size": 400}}
+    write_config(type(make_config()).model_validate(values), {})
+    values["tokenizer"] = {"tgt": written}
+    cfg = with_its_choices(type(make_config()).model_validate(values), started=True)
+    assert (cfg.tokenizer.src.vocab_size, cfg.tokenizer.tgt.vocab_size) == (300, written.get("vocab_size", 400))
+    assert cfg.tokenizer.src.normalization == "nfc_forms"

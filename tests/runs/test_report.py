@@ -50,7 +50,7 @@ def bare_run(tmp_path, config_of):
 
     def make(bleus=(), losses=None, samples=(), recoveries=()):
         cfg = config_of(tmp_path / "run")
-        write_config(cfg)
+        write_config(cfg, {})
         with MetricsLog(tmp_path / "run", 0) as log:
             for number, bleu in enumerate(bleus):
                 step = 10 * (number + 1)
@@ -359,7 +359,7 @@ def test_it_says_what_the_curves_mean(bare_run, bleus, losses, said):
 
 def test_it_names_the_original_model_and_the_teachers(config_of, tmp_path):
     cfg = config_of(tmp_path / "run", init_from="/runs/general/model")
-    write_config(cfg)
+    write_config(cfg, {})
     (cfg.run_dir / "run.json").write_text(json.dumps({"teachers": ["/runs/big"]}))
     with MetricsLog(cfg.run_dir, 0):
         pass
@@ -393,7 +393,7 @@ def test_it_says_when_the_translations_are_useless(copied_run, bleu, is_useless)
     ],
 )
 def test_it_names_the_languages_if_the_config_or_the_files_do(config_of, corpus, tmp_path, data, title, said):
-    write_config(config_of(tmp_path / "my", data={**corpus, **data}))
+    write_config(config_of(tmp_path / "my", data={**corpus, **data}), {})
     with MetricsLog(tmp_path / "my", 0):
         pass
     words = words_of(write_report(tmp_path / "my"))

@@ -59,6 +59,7 @@ def _lines(plan: plans.RunPlan, exports: dict[str, list[str]]) -> list[str]:
     rows = [*_model_rows(plan), *_data_rows(plan), *_course_rows(plan), *_disk_rows(plan)]
     for target, problems in exports.items():
         rows.append((f"export to {target}", "; ".join(problems) if problems else "possible"))
+    rows += [("chosen" if not i else "", f"{key}: {what}") for i, (key, what) in enumerate(plan.chosen.items())]
     rows += [("not included", what) for what in plan.left_out]
     return [f"{name:<24}{value}" for name, value in rows]
 

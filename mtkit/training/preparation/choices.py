@@ -26,25 +26,27 @@ def choose_batches(
     trial: Callable[[Config], Updater],
     since: float | None,
     n_processes: int,
+    reasons: dict[str, str],
 ) -> tuple[Config, int | None]:
     """Return cfg with a number for train.batch_tokens and, with a budget, the expected number of updates.
 
-    since: when the command began; None: an earlier start of the run has chosen its batches.
+    since: when the command began; None: an earlier start of the run has chosen its batches. reasons: receives each
+    choice with its reason, by key.
     """
     cfg = with_batch_tokens(cfg, corpus, trial)
     if cfg.train.budget and since is not None:
         left_s = seconds_of(cfg.train.budget) - (time.monotonic() - since)
-        return fit_batches(cfg, corpus, trial, max(0.0, _FOR_UPDATES * left_s), n_processes, mixtures)
+        return fit_batches(cfg, corpus, trial, max(0.0, _FOR_UPDATES * left_s), n_processes, mixtures, reasons)
     number = {"batch_tokens": cfg.train.n_batch_tokens}
     return cfg.model_copy(update={"train": cfg.train.model_copy(update=number)}), None
 
 
 def choose_validation(
-    cfg: Config, text: TrainingText, updater: Updater, known_s: float
+    cfg: Config, text: TrainingText, updater: Updater, known_s: float, reasons: dict[str, str]
 ) -> tuple[Config, Validator, float]:
     """Return cfg with a number for train.validate_sentences if there is a budget, its validator, and its seconds.
 
-    known_s: the seconds, if they have been measured.
+    known_s: the seconds, if they have been measured. reasons: as in choose_batches.
     """
     validator = text.validator(cfg, updater.precision)
     if cfg.train.budget is None:
@@ -58,4 +60,6 @@ def choose_validation(
         number = {"validate_sentences": min(n_sentences, validator.n_sentences)}
         cfg = cfg.model_copy(update={"train": cfg.train.model_copy(update=number)})
         validator = text.validator(cfg, updater.precision)
+        share = f"{_FOR_VALIDATION:.0%} of the budget, or {_LEAST_SENTENCES} of each dev set"
+        reasons["train.validate_sentences"] = f"{validator.n_sentences}, because they take {share}"
     return cfg, validator, cost.seconds(validator.n_sentences)

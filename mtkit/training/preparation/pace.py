@@ -11,21 +11,14 @@ from typing import Any
 
 from mtkit.config.durations import duration_of
 from mtkit.config.schema import Config
-from mtkit.config.training import DEFAULT_BATCH_TOKENS
 from mtkit.console import counted, log
 from mtkit.data.batching import make_batch
 from mtkit.data.encoded import EncodedCorpus
 from mtkit.data.mixture import Mixture, draws_of, uniform
 from mtkit.training.preparation.auto_batch import pairs_of_length
+from mtkit.training.preparation.rule import BATCH_SIZES, DROPOUTS, ENOUGH_UPDATES, faster_rate
 from mtkit.training.update.optimizer_step import Updater
 
-_SIZES = (1024, 2048, DEFAULT_BATCH_TOKENS)  # smaller ones are much slower per token
-_ENOUGH_UPDATES = 8000  # fewer: take smaller batches
-# Twice the learning rate: on that corpus the dev loss after 1,000 of 1,250 updates was 2.17 at 2e-3 and 2.22 at 1e-3.
-_FEW_UPDATES, _NARROW = 2000, 256
-# Dropout keeps a model from memorising its text, which less than one epoch cannot do: on that corpus 1,140
-# updates (0.7 epochs) ended with a dev loss of 2.06 and a BLEU of 25.7 without dropout, 1,200 with it with 23.8.
-DROPOUTS = ("embedding_dropout", "residual_dropout", "attention_dropout", "ffn_dropout")
 _TRY_S, _TRY = 3.0, 0.01  # most seconds, and share of the training time, to measure a size
 _LENGTHS = (0.2, 0.5, 0.8)  # quantiles of the lengths to measure with
 WORTH_OF_TRANSLATOR = {  # of a run with fewer updates, trained on real text from the beginning
@@ -43,6 +36,7 @@ def fit_batches(
     training_s: float,
     n_processes: int,
     mixtures: Sequence[Mixture] | None = None,
+    reasons: dict[str, str] | None = None,
 ) -> tuple[Config, int]:
     """Return cfg with batch size, learning rate and dropout of its budget, and the updates that fit into training_s.
 
@@ -50,31 +44,34 @@ def fit_batches(
     enough updates, or the smallest. A narrow model with few updates gets twice the usual learning rate, and a run that
     sees no pair twice gets no dropout. training_s: seconds.
     make_updater: creates a temporary model to measure with. n_processes: number of processes that share an update.
-    mixtures: the mixtures of the corpora; default: each pair once an epoch.
+    mixtures: the mixtures of the corpora; default: each pair once an epoch. reasons: receives each chosen value with
+    its reason, by key.
     """
+    reasons = {} if reasons is None else reasons
     written = cfg.train.batch_tokens
     updater = make_updater(cfg)
     n_batches = max(1, cfg.train.accumulate // n_processes)
     size, n_updates = 0, 0
-    for n_tokens in [written] if isinstance(written, int) else _SIZES:
+    for n_tokens in [written] if isinstance(written, int) else BATCH_SIZES:
         fitting = int(training_s / _seconds_per_update(updater, corpus, n_tokens, n_batches, training_s))
-        if size and fitting < _ENOUGH_UPDATES:
+        if size and fitting < ENOUGH_UPDATES:
             break
         size, n_updates = n_tokens, fitting
-        if n_updates < _ENOUGH_UPDATES:
+        if n_updates < ENOUGH_UPDATES:
             break
     if written is None:
-        log.info(f"train.batch_tokens: {size:,}, for about {counted(n_updates, 'update')} in {duration_of(training_s)}")
+        reasons["train.batch_tokens"] = f"{size}, for about {counted(n_updates, 'update')} in {duration_of(training_s)}"
     chosen: dict[str, Any] = {"batch_tokens": size}
-    if n_updates < _FEW_UPDATES and "lr" not in cfg.train.model_fields_set and cfg.model.d_model <= _NARROW:
-        chosen["lr"] = 2 * cfg.train.lr
-        log.info(f"train.lr: {chosen['lr']:g}, because the budget leaves few updates")
+    rate = faster_rate(cfg.train.lr, n_updates, cfg.model.d_model)
+    if rate is not None and "lr" not in cfg.train.model_fields_set:
+        chosen["lr"] = rate
+        reasons["train.lr"] = f"{rate:g}, because the budget leaves few updates"
     changed: dict[str, Any] = {"train": cfg.train.model_copy(update=chosen)}
     unwritten = {key: 0.0 for key in DROPOUTS if key not in cfg.model.model_fields_set and getattr(cfg.model, key)}
     fresh = min(_tokens_before_repeats(mixture, corpus) for mixture in mixtures or [uniform(corpus.sizes)])
     if unwritten and not cfg.train.r_drop and n_updates * cfg.train.accumulate * size < fresh:
         changed["model"] = cfg.model.model_copy(update=unwritten)
-        log.info(f"model.{' and '.join(unwritten)}: 0, because the budget is over within one epoch")
+        reasons |= {f"model.{key}": "0, because the budget is over within one epoch" for key in unwritten}
     return cfg.model_copy(update=changed), n_updates
 
 

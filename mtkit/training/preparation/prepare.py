@@ -39,7 +39,7 @@ from mtkit.training.preparation.labelled_text import prepare_labelled
 from mtkit.training.preparation.orientation import check_file_names
 from mtkit.training.preparation.parallel_text import prepare_pairs, read_dev
 from mtkit.training.preparation.prepared import Prepared
-from mtkit.training.preparation.run_tokenizers import check_tags
+from mtkit.training.preparation.run_tokenizers import check_tags, with_vocab_sizes
 from mtkit.training.preparation.text import TrainingText
 from mtkit.training.preparation.warm_start import check_freeze, check_tags_of_start, freeze, load_start
 from mtkit.training.update.checkpoint import Checkpoints
@@ -92,6 +92,9 @@ def prepare(
     precision = choose_precision(cfg.train.precision, device)
     n_threads = set_threads(cfg.train.threads or processes.threads)
     bound_kernel_stores(n_threads)
+    reasons: dict[str, str] = {}
+    if not checkpoints.exist():
+        cfg = with_vocab_sizes(cfg, run_dir, reasons)
     text, overlaps, text_s = _ready_text(cfg, run_dir, processes)
     mixtures = mixtures_of(cfg.data, text.train)
     if device.type == "cpu":
@@ -106,8 +109,9 @@ def prepare(
     def trial(cfg: Config) -> Updater:
         return Updater(new_network(cfg, *sizes).to(device), cfg.train, cfg.seed, precision, lexicon=lexicon)
 
+    begun = None if checkpoints.exist() else since
     cfg, n_updates = processes.on_main(
-        lambda: choose_batches(cfg, text.train, mixtures, trial, None if checkpoints.exist() else since, processes.size)
+        lambda: choose_batches(cfg, text.train, mixtures, trial, begun, processes.size, reasons)
     )
     torch.manual_seed(cfg.seed)
     model = new_network(cfg, *sizes).to(device)
@@ -116,7 +120,7 @@ def prepare(
     freeze(model, cfg.train.freeze)
     feed = _make_feed(cfg, text, mixtures, processes)
     updater = Updater(model, cfg.train, cfg.seed, precision, processes, lexicon)
-    cfg, validator, validation_s = choose_validation(cfg, text, updater, validation_s)
+    cfg, validator, validation_s = choose_validation(cfg, text, updater, validation_s, reasons)
     run = Prepared(
         cfg,
         run_dir,
@@ -131,7 +135,10 @@ def prepare(
         n_updates,
         validation_s,
         text_s,
+        reasons,
     )
+    for key, what in reasons.items():
+        log.info(f"{key}: {what}")
     _log_model(run, n_threads)
     _log_data(run)
     return run

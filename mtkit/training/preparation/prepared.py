@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -35,6 +35,7 @@ class Prepared:
     n_updates: int | None = None  # that fit into a budget, roughly; None: no budget, or a run that has started
     validation_s: float = 0.0  # expected seconds of a validation; with a budget only
     text_s: float = 0.0  # in which this start learnt tokenizers and encoded text; 0 if it found them
+    reasons: dict[str, str] = field(default_factory=dict)  # each value that mtkit chose, with its reason, by key
 
     @property
     def corpus(self) -> EncodedCorpus:

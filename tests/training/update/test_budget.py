@@ -17,7 +17,7 @@ from mtkit.errors import TrainingError
 from mtkit.runs.train import train
 from mtkit.training import trainer
 from mtkit.training.metrics_log import read_metrics
-from mtkit.training.preparation import pace, parallel_text, prepare
+from mtkit.training.preparation import pace, parallel_text, prepare, rule
 from mtkit.training.update.budget import Budget, Timing, expected_ending, share_used
 from mtkit.training.update.optimizer_step import Updater
 from mtkit.training.update.schedule import Progress, fraction_done, learning_rate, limits_reached
@@ -336,10 +336,10 @@ def test_a_run_without_dropout_stays_so_when_its_budget_is_raised(make_config, c
     monkeypatch.setattr(pace, "_seconds_per_update", lambda *args: 60.0)  # no update fits
     cfg = make_config(budget="50s", max_steps=None, model={"word_dropout": 0.0})
     values = cfg.model_dump(mode="json", exclude_unset=True)
-    for key in pace.DROPOUTS:
+    for key in rule.DROPOUTS:
         values["model"].pop(key, None)
     train(Config.model_validate(values), since=clock.now)
     values["train"]["budget"] = "60s"
     train(Config.model_validate(values), since=clock.now)
     recorded = load_config(cfg.run_dir / "config.yaml").model
-    assert [getattr(recorded, key) for key in pace.DROPOUTS] == [0, 0, 0, 0]
+    assert [getattr(recorded, key) for key in rule.DROPOUTS] == [0, 0, 0, 0]
