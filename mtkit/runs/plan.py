@@ -15,7 +15,6 @@ import numpy as np
 import torch
 
 from mtkit.config.distillation import DistillConfig
-from mtkit.config.durations import seconds_of
 from mtkit.config.schema import Config, Task
 from mtkit.cores import use_of_others
 from mtkit.data.encoded import PAIRS, Words
@@ -32,7 +31,7 @@ from mtkit.training.preparation.pace import worth_of
 from mtkit.training.preparation.prepare import prepare
 from mtkit.training.preparation.warm_start import inherit
 from mtkit.training.trainer import Trainer
-from mtkit.training.update.budget import VALIDATE_EVERY, Timing, expected_ending, expected_validations, shortage
+from mtkit.training.update.budget import VALIDATE_EVERY, Timing, expected_ending, expected_updates, shortage
 from mtkit.training.update.checkpoint import Checkpoints
 from mtkit.training.update.optimizer_step import Updater
 
@@ -246,9 +245,7 @@ def _ends(probe: Probe, steps_per_epoch: int) -> tuple[dict[str, int | None], in
     if cfg.budget is not None:
         timing.update = probe.update_by_clock
         timing.ending = looking + expected_ending(cfg, timing)
-        training = max(0.0, seconds_of(cfg.budget) - timing.prepared - timing.ending)
-        n_validations = expected_validations(cfg, timing, training)
-        steps = max(0, int((training - (n_validations - 1) * looking) / timing.update))
+        steps, n_validations = expected_updates(cfg, timing, timing.update)
         return {"budget": steps, **({"patience": None} if cfg.patience else {})}, steps, n_validations
     every = cfg.validate_every if cfg.validate_every != "auto" else VALIDATE_EVERY
     ends: dict[str, int | None] = {}

@@ -19,7 +19,7 @@ from mtkit.training.metrics_log import MetricsLog, NoMetricsLog
 from mtkit.training.preparation.pace import Outlook
 from mtkit.training.preparation.prepared import Prepared
 from mtkit.training.run_bar import RunBar, estimated_steps
-from mtkit.training.update.budget import Budget, Timing
+from mtkit.training.update.budget import Budget, Timing, expected_updates
 from mtkit.training.update.checkpoint import Checkpoint, Start, check_fits
 from mtkit.training.update.divergence import Divergence, Recovery
 from mtkit.training.update.schedule import fraction_done, learning_rate, limits_reached, r_drop_weight
@@ -137,8 +137,10 @@ class Trainer:
         self.processes.on_main(lambda: self.observer.started(self.state.step))
         self.processes.on_main(lambda: self.budget.begin(self.run.validation_s, self.run.text_s))  # whose clock counts
         self._running_since = time.monotonic()
-        progress = self.state.progress()
-        n_updates = self.run.n_updates or estimated_steps(self.cfg.train, progress, self.epoch_size.n_updates)
+        if self.run.update_s:  # only now, because what is left of the budget is known when all is prepared
+            n_updates, _ = expected_updates(self.cfg.train, self.budget.timing, self.run.update_s)
+        else:
+            n_updates = estimated_steps(self.cfg.train, self.state.progress(), self.epoch_size.n_updates)
         if n_updates and self.cfg.train.init_from is None:  # a trained model needs few
             self._outlook.begin(n_updates)
         if n_updates and len(self.run.corpus.sizes) > 1:

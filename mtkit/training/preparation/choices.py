@@ -27,8 +27,8 @@ def choose_batches(
     since: float | None,
     n_processes: int,
     reasons: dict[str, str],
-) -> tuple[Config, int | None]:
-    """Return cfg with a number for train.batch_tokens and, with a budget, the expected number of updates.
+) -> tuple[Config, float]:
+    """Return cfg with a number for train.batch_tokens and, with a budget, the measured seconds of an update, else 0.
 
     since: when the command began; None: an earlier start of the run has chosen its batches. reasons: receives each
     choice with its reason, by key.
@@ -36,9 +36,11 @@ def choose_batches(
     cfg = with_batch_tokens(cfg, corpus, trial)
     if cfg.train.budget and since is not None:
         left_s = seconds_of(cfg.train.budget) - (time.monotonic() - since)
-        return fit_batches(cfg, corpus, trial, max(0.0, _FOR_UPDATES * left_s), n_processes, mixtures, reasons)
+        training_s = max(0.0, _FOR_UPDATES * left_s)
+        cfg, n_updates = fit_batches(cfg, corpus, trial, training_s, n_processes, mixtures, reasons)
+        return cfg, training_s / max(1, n_updates)
     number = {"batch_tokens": cfg.train.n_batch_tokens}
-    return cfg.model_copy(update={"train": cfg.train.model_copy(update=number)}), None
+    return cfg.model_copy(update={"train": cfg.train.model_copy(update=number)}), 0.0
 
 
 def choose_validation(

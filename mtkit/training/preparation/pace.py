@@ -27,6 +27,7 @@ WORTH_OF_TRANSLATOR = {  # of a run with fewer updates, trained on real text fro
 }
 _SLOW = 10  # the first updates, in which kernels are made
 _BETWEEN_LOOKS = 0.04  # share of a run, at least
+_WRONG = 1.25  # a forecast that is off by this factor is given again
 
 
 def fit_batches(
@@ -98,23 +99,24 @@ def _seconds_per_update(
 
 
 class Outlook:
-    """Estimates the quality of a run before its first update, and again if the machine is slower than expected."""
+    """Forecasts the updates of a run before its first one, and again if their speed, with all waiting, is another.
+
+    The first forecast rests on a few seconds, in which other programs may leave more of the machine than later.
+    """
 
     def __init__(self, updates_per_epoch: int, worth: Mapping[int, str] = WORTH_OF_TRANSLATOR) -> None:
         """worth: for each number of updates, the expected quality of a run with fewer, in words."""
         self._worth = worth
         self._updates_per_epoch = updates_per_epoch
-        self._said = ""
+        self._forecast = 0
         self._before: tuple[int, float] | None = None  # step and fraction at the latest look
 
     def begin(self, n_updates: int) -> None:
         """Log the expected quality after this many updates."""
-        self._said = worth_of(n_updates, self._worth)
-        tell = log.warning if self._said else log.info
-        tell(f"this run: {expectation(n_updates, n_updates / self._updates_per_epoch, self._worth)}")
+        self._log(n_updates, "this run:", is_news=True)
 
     def look(self, step: int, fraction: float | None) -> None:
-        """Warn if the speed since the last check allows fewer updates than expected, and too few for a good model.
+        """Log a new forecast if the speed since the last look, validations included, shows that the latest is wrong.
 
         step: number of updates in this share of the run.
         """
@@ -125,13 +127,17 @@ class Outlook:
         step_before, before = self._before
         if fraction < 2 * before or fraction < before + _BETWEEN_LOOKS:
             return
-        n_updates = step + round((1 - min(1.0, fraction)) * (step - step_before) / (fraction - before))
-        worth = worth_of(n_updates, self._worth)
-        if worth and worth != self._said:
-            expected = expectation(n_updates, n_updates / self._updates_per_epoch, self._worth)
-            log.warning(f"at this speed the run makes {expected}")
-        self._said = worth
         self._before = step, fraction
+        n_updates = step + round((1 - min(1.0, fraction)) * (step - step_before) / (fraction - before))
+        is_news = worth_of(n_updates, self._worth) != worth_of(self._forecast, self._worth)
+        if is_news or not 1 / _WRONG < n_updates / max(1, self._forecast) < _WRONG:
+            self._log(n_updates, "at this speed the run makes", is_news)
+
+    def _log(self, n_updates: int, beginning: str, is_news: bool) -> None:
+        """Log a forecast, as a warning if it is bad news."""
+        tell = log.warning if is_news and worth_of(n_updates, self._worth) else log.info
+        tell(f"{beginning} {expectation(n_updates, n_updates / self._updates_per_epoch, self._worth)}")
+        self._forecast = n_updates
 
 
 def expectation(n_updates: int, epochs: float, worth_below: Mapping[int, str] = WORTH_OF_TRANSLATOR) -> str:

@@ -110,7 +110,7 @@ def prepare(
         return Updater(new_network(cfg, *sizes).to(device), cfg.train, cfg.seed, precision, lexicon=lexicon)
 
     begun = None if checkpoints.exist() else since
-    cfg, n_updates = processes.on_main(
+    cfg, update_s = processes.on_main(
         lambda: choose_batches(cfg, text.train, mixtures, trial, begun, processes.size, reasons)
     )
     torch.manual_seed(cfg.seed)
@@ -132,7 +132,7 @@ def prepare(
         validator,
         updater,
         checkpoints,
-        n_updates,
+        update_s,
         validation_s,
         text_s,
         reasons,

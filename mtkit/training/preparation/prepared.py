@@ -32,7 +32,7 @@ class Prepared:
     validator: Validator
     updater: Updater  # its model has the initial weights
     checkpoints: Checkpoints
-    n_updates: int | None = None  # that fit into a budget, roughly; None: no budget, or a run that has started
+    update_s: float = 0.0  # measured seconds of an update; 0: no budget, or a run that has started
     validation_s: float = 0.0  # expected seconds of a validation; with a budget only
     text_s: float = 0.0  # in which this start learnt tokenizers and encoded text; 0 if it found them
     reasons: dict[str, str] = field(default_factory=dict)  # each value that mtkit chose, with its reason, by key

@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from mtkit.config.durations import duration_of, seconds_of
@@ -108,6 +108,16 @@ def expected_validations(cfg: TrainConfig, timing: Timing, training: float) -> i
     return 1 + int(sum(halves))
 
 
+def expected_updates(cfg: TrainConfig, timing: Timing, update_s: float) -> tuple[int, int]:
+    """Estimate how many updates of update_s seconds, and how many validations, the rest of a budget has time for."""
+    assert cfg.budget is not None
+    timing = replace(timing, update=update_s)
+    looking = timing.validation + timing.save
+    training = max(0.0, seconds_of(cfg.budget) - timing.prepared - looking - expected_ending(cfg, timing))
+    n_validations = expected_validations(cfg, timing, training)
+    return max(0, int((training - (n_validations - 1) * looking) / update_s)), n_validations
+
+
 def _interval(timing: Timing, training: float, second_half: bool) -> float:
     """Return the seconds from the end of a validation to the next."""
     often_enough = (timing.validation + timing.save) * (1 / _MOST_VALIDATION - 1)
@@ -128,9 +138,13 @@ class Budget:
         self._spent_before = 0.0
 
     def resume(self, timing: Timing) -> None:
-        """Continue with the times that earlier starts of the run have spent and measured."""
+        """Continue with the times that earlier starts of the run have spent and measured, up to writing the checkpoint.
+
+        A checkpoint cannot hold the time that writing it takes, so this start adds it.
+        """
         self.timing = timing
-        self._spent_before = timing.spent
+        self._spent_before = timing.spent + timing.save
+        timing.saves += timing.save
         self.tick()
 
     def begin(self, validation_s: float, text_s: float = 0.0) -> None:

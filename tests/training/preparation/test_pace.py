@@ -136,6 +136,15 @@ def test_a_run_that_turns_out_slower_says_so_once(caplog):
     assert "about 200 updates, 0.2 epochs: expect nothing usable" in warning
 
 
+def test_a_forecast_that_the_real_updates_contradict_is_given_again(caplog):
+    # Half as fast as expected, with enough updates all the same; and a tenth slower, which is near enough
+    for n_real, n_forecasts in ((6500, 1), (12_000, 0)):
+        caplog.clear()
+        assert looks(caplog, 13_000, [(step, step / n_real) for step in range(0, n_real, 10)]) == []
+        assert sum("at this speed" in record.getMessage() for record in caplog.records) == n_forecasts
+        assert ("about 6,500 updates, 6.5 epochs" in caplog.text) == bool(n_forecasts)
+
+
 def test_slow_first_updates_are_no_sign(caplog):
     course = [(step, 0.02 + step / 1300) for step in range(0, 1270, 10)]
     assert looks(caplog, 1300, course) == []

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
@@ -18,7 +19,7 @@ from mtkit.runs.train import train
 from mtkit.training import trainer
 from mtkit.training.metrics_log import read_metrics
 from mtkit.training.preparation import pace, parallel_text, prepare, rule
-from mtkit.training.update.budget import Budget, Timing, expected_ending, share_used
+from mtkit.training.update.budget import Budget, Timing, expected_ending, expected_updates, share_used
 from mtkit.training.update.optimizer_step import Updater
 from mtkit.training.update.schedule import Progress, fraction_done, learning_rate, limits_reached
 from mtkit.training.validation.forecast import ValidationCost
@@ -123,17 +124,65 @@ def test_the_parts_of_the_time_add_up_over_all_starts():
         first.updated(seconds)
     with first.measuring("save"):
         clock.now += 1.2
+    in_checkpoint = replace(first.timing)  # the times before it is written
+    with first.measuring("save"):
+        clock.now += 1.2
     second = Budget(config(), clock=clock)
-    second.resume(first.timing)
+    second.resume(in_checkpoint)
     clock.now += 3.0
     second.begin(validation_s=1.0)
     with second.measuring("validation"):
         clock.now += 4.6
     clock.now += 7.0
-    # 9.4 + 3.0, 40.6, 4.6, 1.2 and 7.0 seconds: 65.8 in all
+    # 9.4 + 3.0, 40.6, 4.6, 2.4 and 7.0 seconds: 67 in all
     assert second.account() == (
-        "1m6s: 12s preparation, 41s updates, 5s validation, 1s checkpoints, 7s averaging, report and model"
+        "1m7s: 12s preparation, 41s updates, 5s validation, 2s checkpoints, 7s averaging, report and model"
     )
+
+
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
+def test_the_forecast_of_updates_counts_what_preparation_validations_and_the_end_leave(run):
+    budget, preparing, update, validation, save, report = run
+    steps = 0
+
+    def seconds(step):
+        nonlocal steps
+        steps = step + 1
+        return update
+
+    simulate(config(budget=budget), preparing, seconds, validation, save, report)
+    timing = Timing(prepared=preparing, validation=validation, save=save)
+    n_updates, _ = expected_updates(config(budget=budget), timing, update)
+    assert n_updates == pytest.approx(steps, rel=0.1)
+
+
+def test_a_budget_is_kept_over_several_stops():
+    clock, step, timing, cfg = Clock(), 0, Timing(), config(budget="110s")
+
+    def save(budget):
+        with budget.measuring("save"):
+            clock.now += 1.5
+
+    for n_updates in (40, 60, 10**9):  # two stops
+        budget = Budget(cfg, since=clock.now, clock=clock)
+        clock.now += 4  # imports, text and model
+        if step:
+            budget.resume(timing)
+        budget.begin(2.0)
+        first = step
+        while step < first + n_updates and not limits_reached(cfg, Progress(step, 0.0, 0.0, timing=budget.timing)):
+            clock.now += 0.5
+            budget.updated(0.5)
+            step += 1
+            budget.tick()
+            if step == 20:
+                save(budget)
+        timing = replace(budget.timing)  # a checkpoint holds the times before it is written
+        save(budget)
+    with budget.measuring("validation"):
+        clock.now += 2
+    clock.now += 2 + 0.5 + 1  # of the mean, the bundle, the report
+    assert 104 <= clock.now - 1000 <= 110
 
 
 def test_the_export_counts_as_part_of_the_end():
