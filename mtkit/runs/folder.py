@@ -10,7 +10,7 @@ from mtkit.config.augment import NOTHING
 from mtkit.config.reading.differences import differences
 from mtkit.config.reading.loading import dump_config, load_config
 from mtkit.config.schema import Config
-from mtkit.config.tokenizer import TokenizersConfig
+from mtkit.config.tokenizer import TokenizerConfig, TokenizersConfig
 from mtkit.console import counted, log
 from mtkit.errors import BundleError, ConfigError
 from mtkit.evaluation.metrics.settings import tokenizer_for
@@ -111,7 +111,7 @@ def _config_of_run(path: Path) -> Config:
 
 def _with_vocab_sizes_of(run: Config, tokenizer: TokenizersConfig) -> TokenizersConfig:
     """Return the tokenizers with the run's vocabulary sizes for the sides that leave them out."""
-    sizes = {
+    sizes: dict[str, TokenizerConfig] = {
         side: settings.model_copy(update={"vocab_size": getattr(run.tokenizer, side).vocab_size})
         for side in (SIDES[:1] if tokenizer.shared else SIDES)
         if "vocab_size" not in (settings := getattr(tokenizer, side)).model_fields_set

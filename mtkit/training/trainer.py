@@ -137,6 +137,7 @@ class Trainer:
         self.processes.on_main(lambda: self.observer.started(self.state.step))
         self.processes.on_main(lambda: self.budget.begin(self.run.validation_s, self.run.text_s))  # whose clock counts
         self._running_since = time.monotonic()
+        n_updates: int | None
         if self.run.update_s:  # only now, because what is left of the budget is known when all is prepared
             n_updates, _ = expected_updates(self.cfg.train, self.budget.timing, self.run.update_s)
         else:

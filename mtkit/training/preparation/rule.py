@@ -11,6 +11,8 @@ A value in the config takes precedence. `scripts/results/rule.tsv` has the runs 
 German to English; no run supports a larger vocabulary, so the rule ends at 8,000 pieces.
 """
 
+import math
+
 from mtkit.config.training import DEFAULT_BATCH_TOKENS
 
 # 5,000 pairs of Tatoeba have 166,000 to 196,000 characters a side, 155,555 pairs 5.2 to 6.1 million.
@@ -34,7 +36,7 @@ def vocab_size(n_characters: int, n_distinct: int) -> int:
 
     Each character needs a piece; as many again leave room for words in scripts with thousands of characters.
     """
-    by_length = _VOCAB_SIZE * (n_characters / _CHARACTERS) ** _EXPONENT
+    by_length = _VOCAB_SIZE * math.pow(n_characters / _CHARACTERS, _EXPONENT)
     n_pieces = max(_LEAST_PIECES, by_length, _SPECIAL + 2 * n_distinct)
     return min(_MOST_PIECES, round(n_pieces / 100) * 100)
 

@@ -219,7 +219,7 @@ def without_sizes(cfg, *sides, shared=False):
 def test_the_text_of_each_side_sets_the_vocabulary_size_that_the_config_leaves_out(make_config, run_dir):
     cfg = make_config()
     [corpus] = cfg.data.train
-    reasons = {}
+    reasons: dict[str, str] = {}
     chosen = with_vocab_sizes(without_sizes(cfg, "src"), run_dir, reasons)
     lines = corpus.src.read_text(encoding="utf-8").splitlines()
     n_characters, n_distinct = sum(map(len, lines)), len(set("".join(lines)))
@@ -238,7 +238,7 @@ def test_a_shared_vocabulary_is_for_the_text_of_both_sides(make_config, run_dir,
 
 
 def test_tokenizers_from_the_user_or_another_model_have_their_own_sizes(make_config, run_dir):
-    reasons = {}
+    reasons: dict[str, str] = {}
     cfg = without_sizes(make_config(), "src", "tgt")
     started = cfg.model_copy(update={"train": cfg.train.model_copy(update={"init_from": run_dir})})
     assert with_vocab_sizes(started, run_dir, reasons) is started
