@@ -9,10 +9,10 @@ from mtkit.training.preparation.rule import vocab_size
     ("n_characters", "n_distinct", "size"),
     [
         (180_000, 80, 2000),  # 5,000 pairs of Tatoeba: the better of the measured sizes
-        (5_000_000, 100, 8000),  # its 155,555 pairs
+        (1_000_000, 100, 8000),  # its 30,000 pairs
         (1_000_000_000, 100, 8000),  # nothing larger has been measured
-        (900_000, 80, 4000),  # the power of 0.417 of five is 1.96, so 3,900, and 900,000 is half way in logarithms
-        (1_000, 40, 500),
+        (424_264, 80, 4000),  # half way between the two in logarithms: the square root of their product
+        (10_000, 40, 500),
         (60_000, 2_500, 5300),  # a script with thousands of characters: 264 + 2 x 2,500, in hundreds
     ],
 )
