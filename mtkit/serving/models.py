@@ -50,10 +50,12 @@ class ServedModels:
                     f"{other.version.folder} and {model.version.folder} both translate {model.src}-{model.tgt}; "
                     "serve one of them"
                 )
-        codes = dict.fromkeys(code for pair in self._by_pair for code in pair)
+        self._codes = dict.fromkeys(code for pair in self._by_pair for code in pair)
         self.languages = [
-            Language(code, english_name(code) or code, [tgt for tgt in codes if tgt != code and self._find(code, tgt)])
-            for code in codes
+            Language(
+                code, english_name(code) or code, [tgt for tgt in self._codes if tgt != code and self._find(code, tgt)]
+            )
+            for code in self._codes
         ]
 
     @property
@@ -104,8 +106,9 @@ class ServedModels:
 
     def code(self, language: str) -> str:
         """Return the code of a served language, such as `en` for en, EN and en-US. Raises BadRequest for any other."""
-        wanted = normal_code(language.strip())
-        codes = [served.code for served in self.languages]
+        if language in self._codes:
+            return language
+        wanted, codes = normal_code(language.strip()), self._codes
         bare = wanted.partition("-")[0]
         for code in (wanted, bare):
             if code in codes:

@@ -2,7 +2,7 @@
 
 import sys
 import unicodedata
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -83,6 +83,7 @@ LETTER, SPACE, DIGIT, BROKEN = 1, 2, 4, 8  # bits of character_kinds
 _N_CODES = sys.maxunicode + 1
 
 
+@lru_cache(maxsize=256)
 def scripts_of(code: str | None) -> tuple[str, ...]:
     """Return the scripts that a language is written in: ("Kana", "Han") for ja; () for an unknown language."""
     for part in (code or "").replace("_", "-").split("-")[1:]:

@@ -7,6 +7,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
+from mtkit.text.placeholders import PROSE
+
 Task = Literal["translate", "words", "alternatives"]
 
 
@@ -48,7 +50,7 @@ class Work:
     task: Task
     model: ModelVersion
     n_best: int = 1
-    patterns: tuple[str, ...] = ()  # of what is kept exactly
+    patterns: tuple[str, ...] = PROSE  # of what is kept exactly
     terms: tuple[str, ...] = ()  # the lines of a terminology file
 
     @property
@@ -62,11 +64,17 @@ class Work:
         return {self.kind, ("alignment", self.model)} if has_codes else {self.kind}
 
     def as_json(self) -> dict[str, Any]:
-        """Return the work for a message to a worker."""
-        return {**vars(self), "model": self.model.as_json()}
+        """Return the work for a message to a worker.
+
+        It leaves out the patterns of prose, because they would be a hundred times as long as a sentence.
+        """
+        values = {**vars(self), "model": self.model.as_json()}
+        if self.patterns == PROSE:
+            del values["patterns"]
+        return values
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "Work":
         """Read such a message."""
-        parts = {name: tuple(values[name]) for name in ("patterns", "terms")}
+        parts = {name: tuple(values[name]) for name in ("patterns", "terms") if name in values}
         return cls(values["task"], ModelVersion.from_json(values["model"]), values["n_best"], **parts)
