@@ -73,6 +73,8 @@ class LoudService(Service):
         self.go = asyncio.Event()
         self.n_cancelled = 0
         self.fault: Exception | None = None
+        self._open = set()
+        self._refuses = self.is_waiting = False
 
     async def start(self) -> None:
         """Start nothing."""
@@ -88,8 +90,9 @@ class LoudService(Service):
         results = {}
         lines = terms if isinstance(terms, Sequence) else await terms([sentence.text for sentence in sentences])
         for sentence in sentences:
+            self.is_waiting = sentence.text == "wait"
             try:
-                await (self.go.wait() if sentence.text == "wait" else asyncio.sleep(0))
+                await (self.go.wait() if self.is_waiting else asyncio.sleep(0))
             except asyncio.CancelledError:
                 self.n_cancelled += 1
                 raise

@@ -45,6 +45,7 @@ _WORKING_S = 30.0  # that another batch may take, unless requests may take longe
 _LOOK_S = 2.0  # between two looks at the workers
 _SILENT_S = 15.0  # after which a worker that has not answered does not count as able to translate
 _MOST_RETIRED = 100  # versions that each message to a worker names
+_SOON_S = 5.0  # after which another service may run
 _WINDOW = 64  # sentences of a text in the queue at a time, if they are sent one by one
 
 
@@ -74,6 +75,8 @@ class Service:
         self._looking: asyncio.Task[None] | None = None
         self._looks: set[asyncio.Task[None]] = set()  # the loop alone would let go of them
         self._problem = ""  # why a model could last not be loaded, so that the log says it once
+        self._open: set[asyncio.Timeout] = set()  # of the requests that are being answered
+        self._refuses = False
 
     async def start(self) -> None:
         """Start the workers, unless they have started, and test each model. Raises MtkitError if one fails."""
@@ -160,6 +163,13 @@ class Service:
             not kinds.isdisjoint(worker.done) and not (worker.is_busy and worker.busy_since < long_ago)
             for worker in self.pool.workers
         )
+
+    def refuse_all(self) -> None:
+        """Refuse the requests that are being answered, also in the middle of a stream, and all that come."""
+        self._refuses = True
+        for timeout in self._open:
+            if not timeout.expired():
+                timeout.reschedule(0)
 
     async def close(self) -> None:
         """Finish the accepted requests, then stop the workers."""
@@ -324,12 +334,18 @@ class Service:
 
     @asynccontextmanager
     async def deadline(self) -> AsyncIterator[None]:
-        """Stop the block with TooLate when a request has taken too long."""
+        """Stop the block with TooLate when a request has taken too long, or with Unready when the service stops."""
         seconds = self.cfg.limits.deadline_s
         try:
-            async with asyncio.timeout(seconds):
-                yield
+            async with asyncio.timeout(0 if self._refuses else seconds) as timeout:
+                self._open.add(timeout)
+                try:
+                    yield
+                finally:
+                    self._open.discard(timeout)
         except TimeoutError:
+            if self._refuses:
+                raise Unready("the service is stopping; send the request again", retry_after_s=_SOON_S) from None
             raise TooLate(f"not done within {seconds:g} s; send less text at once, or try later") from None
 
     # Documents

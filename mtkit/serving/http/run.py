@@ -100,14 +100,15 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: object = None) -> None:
         self._acceptor.close()
-        ending = asyncio.get_running_loop().create_task(self._end_documents())
+        ending = asyncio.get_running_loop().create_task(self._refuse_late())
         await super().shutdown()
         ending.cancel()
 
-    async def _end_documents(self) -> None:
-        """Answer requests that wait for a document as late as other requests, because the server does not wait longer.
+    async def _refuse_late(self) -> None:
+        """Refuse the requests that are not answered after a deadline, because the server does not wait much longer.
 
-        The answer is status 503 as JSON.
+        They wait for a document or stream a long text. They get status 503 as JSON, or an event that says so.
         """
         await asyncio.sleep(self._backend.cfg.limits.deadline_s)
+        self._backend.service.refuse_all()
         await self._backend.documents.close()

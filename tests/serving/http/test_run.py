@@ -8,12 +8,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import uvicorn
 from tiny_server import bundle_of, client_of, is_running, loud_backend
 
+from mtkit.config.serving import ServeConfig
 from mtkit.serving.http.run import _Server
 
 _ANSWER_S = 300.0
@@ -103,6 +105,34 @@ def test_a_document_that_is_waited_for_while_the_service_stops_is_answered_as_js
     answer = asyncio.run(scenario())
     assert answer.status_code == 503
     assert "send it again" in answer.json()["error"]
+
+
+def test_a_stream_that_goes_on_while_the_service_stops_ends_with_an_error_event(monkeypatch):
+    """The server would cut it off, because each sentence has a deadline of its own."""
+
+    async def scenario():
+        backend = loud_backend()
+        server = _Server(uvicorn.Config("", log_config=None), replace(backend, cfg=_short()))
+        async with client_of(backend) as client:
+            values = {"text": "One.\nwait", "source": "en", "target": "fr"}
+            waiting = asyncio.ensure_future(client.post("/api/stream", json=values))
+            monkeypatch.setattr(uvicorn.Server, "shutdown", lambda self: asyncio.wait((waiting,), timeout=_ANSWER_S))
+            while not backend.service.is_waiting:
+                await asyncio.sleep(0)
+            await server.shutdown()
+            late = await client.post("/translate", json={"q": "One.", "source": "en", "target": "fr"})
+            return waiting.result(), late
+
+    streamed, late = asyncio.run(scenario())
+    *events, error, nothing = streamed.text.split("\n\n")
+    assert [event.split("\n")[0] for event in events] == ["event: start", "event: sentence"]
+    assert error.startswith('event: error\ndata: {"status":503,') and "send the request again" in error
+    assert nothing == ""
+    assert late.status_code == 503
+
+
+def _short() -> ServeConfig:
+    return ServeConfig.model_validate({"limits": {"deadline_s": 0.01}})
 
 
 def test_a_missing_extra_is_named():
