@@ -11,6 +11,7 @@ from typing import Literal, get_args
 
 from mtkit.alignment.placing import readable, without
 from mtkit.config.tags import TOKENS
+from mtkit.text.capitals import is_in_capitals
 from mtkit.text.identifiers import is_identifier
 from mtkit.text.inline import Inline
 from mtkit.text.sentences import sentence_spans
@@ -62,7 +63,7 @@ class Cutter:
 
         removed: what the model reads a text without: nothing, all protected parts if it cannot know one of them, or all
         of them in any case.
-        lowered: returns a text in capitals as the model is to read it, or None; see `Capitals.lowered`.
+        lowered: returns a text in capitals, or a title, as the model is to read it, or None; see `Capitals.lowered`.
         """
         self.tokenizers = tokenizers
         self._lowered = lowered
@@ -80,10 +81,11 @@ class Cutter:
         ids = zip(
             *(tokenizer.encode_replaced([each.text for each in read]) for tokenizer in self.tokenizers), strict=True
         )
-        rows = zip(texts, ids, read, inlines, lowered, strict=True)
+        raised = [low is not None and is_in_capitals(each.text) for each, low in zip(replaced, lowered, strict=True)]
+        rows = zip(texts, ids, read, inlines, raised, strict=True)
         return [
-            Piece(text, of_text, each, inline=inline, in_capitals=low is not None)
-            for text, of_text, each, inline, low in rows
+            Piece(text, of_text, each, inline=inline, in_capitals=capitals)
+            for text, of_text, each, inline, capitals in rows
         ]
 
     def protecting(self, protector: Protector) -> "Cutter":

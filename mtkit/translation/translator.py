@@ -21,7 +21,7 @@ from mtkit.engines.choose import choose_engine
 from mtkit.errors import BundleError
 from mtkit.pair_files.lines import as_one_line, check_text, windows
 from mtkit.search.hypothesis import Engine, Hypothesis, Segment
-from mtkit.text.capitals import Capitals, is_in_capitals
+from mtkit.text.capitals import Capitals, is_in_capitals, may_be_title
 from mtkit.text.lines import keep_edges
 from mtkit.tokens.placeholders import Replaced, restore
 from mtkit.tokens.protected import Protector
@@ -425,8 +425,9 @@ class Translator:
         return self.capitals.raised(text) if segment.in_capitals and self.capitals else text
 
     def _lowered(self, text: str) -> str | None:
-        """Return a text in capitals, which the model has not learnt, as ordinary sentences; None for other text."""
-        return self.capitals.lowered(text) if is_in_capitals(text) and self.capitals else None
+        """Return a text in capitals, or a title, as ordinary sentences if the model has not learnt it; else None."""
+        is_other = is_in_capitals(text) or (may_be_title(text) and not self.terminology)  # terms match as written
+        return self.capitals.lowered(text) if is_other and self.capitals else None
 
     @cached_property
     def capitals(self) -> Capitals | None:

@@ -36,6 +36,34 @@ def test_words_get_the_case_that_is_usual_in_the_training_text(text, known):
     assert lowered(text) == known
 
 
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        ("See The Dogs In Paris", "See the dogs in Paris"),
+        ("He Is In {Name}. See The Dogs!", "He is in {Name}. See the dogs!"),
+    ],
+)
+def test_a_title_becomes_a_sentence(text, known):
+    def frequent(words: str) -> float:  # the and is are frequent words of the training text, The and Is are not
+        return sum(7 if word in ("the", "is") else nats(word) + 4 * word.istitle() for word in words.split())
+
+    assert Capitals(frequent, "en", "fr").lowered(text) == known
+
+
+@pytest.mark.parametrize(
+    "text", ["Paris Dogs Haus", "The Dogs", "The dogs see Paris", "He. The. Dogs.", "{The} [The] 7"]
+)
+def test_names_short_lines_and_sentences_stay(text):
+    def frequent(words: str) -> float:
+        return sum(7 if word == "the" else nats(word) + 4 * word.istitle() for word in words.split())
+
+    assert Capitals(frequent, "en", "fr").lowered(text) is None
+
+
+def test_a_model_that_knows_titles_reads_them():
+    assert Capitals(lambda words: 7.0 * len(words.split()), "en", "fr").lowered("In The Old House") is None
+
+
 def test_nouns_stay_capitals_where_the_training_text_has_them():
     assert lowered("DAS IST DAS HAUS", "de") == "Das ist das Haus"
 
