@@ -39,6 +39,9 @@ def results_of(document: Document, translate: Callable[[str], str]) -> dict[str,
     results = {}
     for sentence in sentences_to_translate(document):
         text = translate(sentence.text)
+        results[sentence.text] = Translated(text)
+        if not sentence.is_marked:
+            continue
         src, tgt = (word_spans(each, placeholders.spans(each)) for each in (sentence.text, text))
         weights = np.eye(len(tgt), len(src)).tolist()
         results[sentence.text] = Translated(text, alignment=Alignment(src, tgt, weights))

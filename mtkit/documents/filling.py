@@ -11,7 +11,7 @@ from mtkit.documents.document import Document, Part, shown
 from mtkit.documents.sentences import Alignment, Sentence, Translated
 from mtkit.documents.skeleton import Filled, Segment
 from mtkit.languages import is_another_language
-from mtkit.text.inline import Inline, Interval
+from mtkit.text.inline import LONGEST_SENTENCE, Inline, Interval
 from mtkit.text.scripts import is_in_another_script
 from mtkit.text.transfer import transfer
 from mtkit.text.words import word_spans
@@ -145,7 +145,10 @@ def _notes(segment: Segment, paragraph: Paragraph, place: str) -> Iterable[Note]
 
 def sentences_of(inline: Inline) -> list[Sentence]:
     """Return the sentences of a segment, in order."""
-    return [Sentence(inline.text[start:end], bool(inline.spans)) for start, end in inline.sentences]
+    return [
+        Sentence(inline.text[start:end], bool(inline.spans) and end - start <= LONGEST_SENTENCE)
+        for start, end in inline.sentences
+    ]
 
 
 def assemble(inline: Inline, results: Mapping[str, Translated], write: Callable[[str], str] = str) -> Paragraph:
@@ -161,7 +164,7 @@ def assemble(inline: Inline, results: Mapping[str, Translated], write: Callable[
     is_same = all(inline.text[start:end] == one.text for (start, end), one in zip(intervals, found, strict=True))
     for (start, end), translated in zip(intervals, found, strict=True):
         is_glued = start == at and not (is_same or inline.text[at - 1 : at].isalnum())
-        plain += gap_after(plain, "") if is_glued else inline.text[at:start]
+        plain += gap_after(plain, None) if is_glued else inline.text[at:start]
         tgt_intervals.append((len(plain), len(plain) + len(translated.text)))
         plain += translated.text
         at = end

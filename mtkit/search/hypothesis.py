@@ -24,7 +24,6 @@ class Segment:
     once: tuple[int, ...] = ()  # target tokens that must appear, each of them once
     never: tuple[int, ...] = ()  # target tokens that must not appear
     values: Mapping[str, str] = field(default_factory=dict)  # what the pieces of the tokens in `once` stand for
-    gap: str = " "  # the white space before it in its line
     in_capitals: bool = False  # its translation must be put in capitals
 
     def has_each_once(self, ids: Sequence[int]) -> bool:

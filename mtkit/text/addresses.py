@@ -1,4 +1,4 @@
-"""Addresses in text: links, e-mail addresses and domains."""
+"""Addresses in text: links, e-mail addresses, domains, and paths of Windows."""
 
 import re
 
@@ -17,10 +17,11 @@ ADDRESS = (
     rf"|[{_LATIN_GREEK_CYRILLIC}0-9_.+-]{{1,64}}@{_NAME}(?:\.{_NAME}){{1,5}}"
     rf"|(?<![{_LATIN_GREEK_CYRILLIC}0-9_@.-])(?:{_NAME}\.){{1,5}}(?:{_ENDINGS})(?![{_LATIN_GREEK_CYRILLIC}0-9_])"
     rf"(?:/(?:{_REST})?)?"
+    rf"|(?<![{_LATIN_GREEK_CYRILLIC}0-9_])[a-zA-Z]:\\{_REST}"
 )
 _ADDRESS = re.compile(ADDRESS)
 # Without such a part, a line has none.
-_MAYBE = re.compile(rf"@|\.[{_LATIN_GREEK_CYRILLIC}0-9_-]|://|(?i:www\.)")
+_MAYBE = re.compile(rf"@|:\\|\.[{_LATIN_GREEK_CYRILLIC}0-9_-]|://|(?i:www\.)")
 
 
 def addresses_in(text: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 import re
 
-_EDGES = " \t\r\n.,;:!?…()[]{}\"'“”‘’«»"
+_EDGES = " \t\r\n.,;:!?…()[]{}\"'“”‘’«»*#=|~<>/\\_–—-"
 _JOINED = re.compile(r"\w+(?:[-_./:#]\w+)*")
 _SPOKEN = re.compile(r"\d[\d:.]*(?:ST|ND|RD|TH|[AP]M|S)")  # 21ST, 9AM, 1990S
 _IDENTIFIER = re.compile(

@@ -11,7 +11,8 @@ from mtkit.text.lines import text_spans
 from mtkit.text.sentences import part_spans, sentence_spans
 from mtkit.text.words import has_letters
 
-_LONGEST_SENTENCE = 1_000  # characters: more is a list or a page, and would keep one worker of a service busy for long
+_LONGEST_PART = 1_000  # characters: more is a list or a page, and would keep one worker of a service busy for long
+LONGEST_SENTENCE = 10_000  # characters without the end of a sentence; what is longer is data, and stays as it is
 _MOST_LEVELS = 100  # of nested codes; deeper ones count as codes without a partner
 Interval = tuple[int, int]  # from, up to
 Kind = Literal["open", "close", "single"]
@@ -112,20 +113,42 @@ def inline_of(parts: Iterable[Part], source: str | None = None) -> Inline:
     return Inline(source, text, tuple(levels[0].inside))
 
 
-def cut(text: str) -> list[Interval]:
+def cut(text: str, *, read: str | None = None, lines_whole: bool = False) -> list[Interval]:
     """Return where the sentences of a text stand; none divides a line or has white space at its ends.
 
     What has no letters, and an identifier such as A-12, is not a sentence, and the marks of a list belong to none. A
-    very long sentence is cut into parts.
+    very long sentence is cut into parts, but not one of more than LONGEST_SENTENCE characters.
+    read: the text as its reader sees it, in as many characters, such as one in capitals as ordinary sentences.
+    lines_whole: return whole lines, if they are no longer than that.
     """
-    found = (sentence for start, end in text_spans(text) for sentence in _sentences_of(text[start:end], start))
-    return [(start, end) for start, end in found if has_letters(text[start:end]) and not is_identifier(text[start:end])]
+    read = text if read is None else read
+    spans = []
+    for start, end in text_spans(text):
+        if lines_whole and end - start <= LONGEST_SENTENCE:
+            spans.append((start, end))
+        else:
+            spans += _sentences_of(read[start:end], start)
+    stripped = (_stripped(text, span) for span in spans)
+    return [(start, end) for start, end in stripped if is_translatable(text[start:end])]
+
+
+def is_translatable(text: str) -> bool:
+    """Return whether a text has words: letters, and more than an identifier."""
+    return has_letters(text) and not is_identifier(text)
 
 
 def _sentences_of(line: str, offset: int) -> Iterator[Interval]:
     for first, last in sentence_spans(line):
-        for start, end in part_spans(line[first:last], lambda part: len(part) <= _LONGEST_SENTENCE):
-            part = line[first + start : first + end]
-            start += first + offset + len(part) - len(part.lstrip())
-            if part.strip():
-                yield start, start + len(part.strip())
+        is_whole = last - first > LONGEST_SENTENCE
+        parts = [(0, last - first)] if is_whole else part_spans(line[first:last], _is_short)
+        yield from ((offset + first + start, offset + first + end) for start, end in parts)
+
+
+def _is_short(part: str) -> bool:
+    return len(part) <= _LONGEST_PART
+
+
+def _stripped(text: str, span: Interval) -> Interval:
+    part = text[slice(*span)]
+    start = span[0] + len(part) - len(part.lstrip())
+    return start, start + len(part.strip())

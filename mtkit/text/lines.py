@@ -8,8 +8,8 @@ from mtkit.text.words import has_letters
 _LIST_MARK = re.compile(
     r"[^\S\r\n]*+(?:(?:[-*•–+]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})[.)]|#{1,6}|>{1,9}|\[[ xX]\])[^\S\r\n]++)*"
 )
-# Breaks of lines, also those that programs write as \n. A path such as C:\new has none.
-_BREAK = re.compile(r"(?:\b[a-zA-Z]:\\|\\\\)\S*|(?P<break>\n|(?:\\[nrt])+)")
+# Breaks of lines and between cells, also those that programs write as \n. A path such as C:\new has none.
+_BREAK = re.compile(r"(?:\b[a-zA-Z]:\\|\\\\)\S*|(?P<break>[\n\t\f]|(?:\\[nrt])+)")
 _SAME = ("…", "...", ".. .", "……"), (":", "："), (";", "；"), (",", "，", "、"), ("-", "–", "—", "―")
 _LAST = re.compile(r"\s?(?:…|\.{3}|[:;,]|(?<=\s)[-–—]|[–—])\s*\Z")
 _FIRST = re.compile(r"\s*(?:…|\.{3}|[–—-](?=\s)|[–—])\s*")
@@ -38,7 +38,7 @@ def list_mark(line: str) -> str:
 
 
 def text_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the span of each line that is not empty, without the marks of a list before it."""
+    """Yield the span of each line or cell that is not empty, without the marks of a list before it."""
     at = 0
     for found in [*_BREAK.finditer(text), None]:
         if found is not None and not found["break"]:

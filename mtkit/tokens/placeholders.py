@@ -19,7 +19,6 @@ from mtkit.errors import DataError
 _TOKEN = re.compile("|".join(TOKENS))
 _LIKE_TOKEN = re.compile(_TOKEN.pattern, re.IGNORECASE)  # which a tokenizer might make lower case
 _LIMIT_S = 5.0  # seconds for one pattern on one text; a sentence takes microseconds
-_MARKS = range(0x100000, 0x10FFFE)  # private characters
 
 
 @dataclass(frozen=True)
@@ -89,17 +88,6 @@ class Placeholders:
         """Replace each match by a space."""
         spans = self.spans(text)
         return _substituted(text, spans, [" "] * len(spans))
-
-    def marked(self, text: str, others: Sequence[tuple[int, int]] = ()) -> tuple[str, dict[str, str]]:
-        """Return the text with a single character for each match, and the match of each of these characters.
-
-        others: further spans to treat as matches, which overlap none.
-        """
-        unused = (chr(code) for code in _MARKS if chr(code) not in text)
-        spans = dict(zip(unused, sorted([*self.spans(text), *others]), strict=False))
-        return _substituted(text, spans.values(), spans), {
-            mark: text[start:end] for mark, (start, end) in spans.items()
-        }
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Return the spans of the matches, in order, without overlap."""

@@ -1,7 +1,8 @@
 """Find the parts of a text that a translation must keep as they are: what matches patterns, and what no piece spells.
 
 Patterns describe what must never change, such as addresses and variables. The tokenizer shows what the model cannot
-know: characters that it has no piece for, so that the model sees single bytes or <unk>.
+know: characters that it has no piece for, so that the model sees single bytes or <unk>. Nor does a model know words of
+a hundred letters.
 """
 
 import re
@@ -13,20 +14,31 @@ from typing import NamedTuple
 from mtkit.text.characters import characters
 from mtkit.text.placeholders import PROSE
 from mtkit.text.scripts import letters_in, scripts_of
-from mtkit.text.words import Span
+from mtkit.text.words import LONG_RUN, LONGEST_WORD, Span
 from mtkit.tokens.placeholders import Placeholders
 from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.tokens.unseen_characters import UnknownCharacters
 
 _LABEL = re.compile(r"\W*((?:[^\W\d_a-z][\w.'’-]{0,20}\s){0,2}[^\W\d_a-z][\w.'’-]{0,20})\s?(:)(?=\s)")  # of a speaker
+_WRITTEN_BREAK = re.compile(r"(?<!\\)\\[nrt]")  # which divides the text, as a line break does
 _NUMBER = re.compile(r"\d+(?:[.,:/]\d+)*")
 
 
 class Protected(NamedTuple):
-    """The protected parts of a text."""
+    """The protected parts of a text, all in order and without overlap."""
 
-    spans: list[Span]  # in order, without overlap
-    has_unknown: bool  # the model cannot copy one of them, because it does not see all of its characters
+    spans: Sequence[Span] = ()
+    unknown: Sequence[Span] = ()  # those that the model cannot copy, because it does not see all of their characters
+    whole: Sequence[Span] = ()  # those that match a pattern, and what the model has tokens for: no cut divides them
+
+    def within(self, start: int, end: int) -> "Protected":
+        """Return what is protected in a part of the text."""
+        if not self.spans and not self.whole:
+            return self
+        return Protected(*(_within(spans, start, end) for spans in self))
+
+
+NOTHING = Protected()
 
 
 class Protector:
@@ -50,15 +62,20 @@ class Protector:
     def find(self, text: str) -> Protected:
         """Return the protected parts of a text."""
         own = self._own.spans(text) if self._own else []
-        spans = [span for span in self._placeholders.spans(text) if not meets(own, span)]
+        runs = [run.span() for run in LONG_RUN.finditer(text)] if len(text) >= LONGEST_WORD else []
+        runs = [run for run in runs if not meets(own, run)]
+        patterns = [span for span in self._placeholders.spans(text) if not (meets(own, span) or meets(runs, span))]
+        spans = sorted([*patterns, *runs])
+        whole = sorted([*spans, *own])
         if self._characters.knows_all(text):
-            return Protected(spans, has_unknown=False)
-        unknown = self._unknown(text)
-        is_in_pattern = any(
-            self._is_unknown(character) for span in spans for character in characters(text[slice(*span)])
-        )
-        others = _joined([span for span in unknown if not meets(spans, span) and not meets(own, span)])
-        return Protected(sorted([*spans, *others]), has_unknown=bool(others) or is_in_pattern)
+            return Protected(spans, runs, whole)
+        others = _joined([span for span in self._unknown(text) if not meets(whole, span)])
+        unknown = [
+            span
+            for span in patterns
+            if any(self._is_unknown(character) for character in characters(text[slice(*span)]))
+        ]
+        return Protected(sorted([*spans, *others]), sorted([*runs, *unknown, *others]), whole)
 
     def values(self, text: str) -> list[str]:
         """Return the protected parts of a text, in order."""
@@ -70,7 +87,7 @@ class Protector:
         end = 0
         for character in characters(text):
             start, end = end, end + len(character)
-            if not self._is_unknown(character):
+            if not self._is_unknown(character) or _WRITTEN_BREAK.match(text, start):
                 continue
             is_inside_word = text[start - 1 : start].isalpha() and text[end : end + 1].isalpha()  # a hyphen
             if self._is_foreign(character) if character[0].isalpha() else not is_inside_word:
@@ -98,6 +115,12 @@ def meets(spans: Sequence[Span], span: Span) -> bool:
     """Return whether a span overlaps one of others, which are in order and do not overlap."""
     before = bisect_left(spans, (span[1], 0))
     return before > 0 and spans[before - 1][1] > span[0]
+
+
+def _within(spans: Sequence[Span], start: int, end: int) -> list[Span]:
+    """Return what spans have between two places, as seen from the first."""
+    found = spans[max(0, bisect_left(spans, (start, 0)) - 1) : bisect_left(spans, (end, 0))]
+    return [(max(first, start) - start, min(last, end) - start) for first, last in found if last > start]
 
 
 def _joined(spans: Sequence[Span]) -> list[Span]:

@@ -23,15 +23,18 @@ class Candidate:
 BLANK = Candidate("", [], 0.0, 0.0, True)  # the translation of a blank line
 
 
-def join_candidates(parts: Sequence[list[Candidate]], gaps: Sequence[str] = ()) -> list[Candidate]:
+def join_candidates(parts: Sequence[list[Candidate]], gaps: Sequence[str | None] = ()) -> list[Candidate]:
     """Build a line's candidates from those of its segments: the k-th of the line joins the k-th of every segment.
 
+    The only candidate of a segment, such as a copy of what has no words, belongs to each candidate of the others.
     gaps: as for `join_segments`.
     """
     if not parts:
         return [BLANK]
     if len(parts) == 1:
         return parts[0]
+    n_best = max(map(len, parts))
+    parts = [part * n_best if len(part) == 1 else part for part in parts]
     return [
         Candidate(
             text=join_segments([part.text for part in kth], gaps),

@@ -1,24 +1,26 @@
 """Split texts into pieces that the model can translate at once, with their token ids.
 
-The tokenizers encode each text once. If a text is too long, they also encode each part that is tried.
+Protected text is looked for once in a line. The tokenizers encode each piece once. If a piece is too long, they also
+encode each part that is tried.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from mtkit.alignment.placing import readable, without
 from mtkit.config.tags import TOKENS
+from mtkit.pair_files.lines import as_one_line
 from mtkit.text.capitals import is_in_capitals
-from mtkit.text.identifiers import is_identifier
-from mtkit.text.inline import Inline
-from mtkit.text.sentences import sentence_spans
-from mtkit.tokens.placeholders import Placeholders, Replaced
-from mtkit.tokens.protected import Protector, meets
+from mtkit.text.characters import without_invisible
+from mtkit.text.inline import LONGEST_SENTENCE, Inline, cut, is_translatable
+from mtkit.tokens.placeholders import Replaced
+from mtkit.tokens.protected import NOTHING, Protected, Protector
 from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.translation.segments import split_long
+
+_MARKS = range(0x100000, 0x10FFFE)  # private characters
 
 
 @dataclass(frozen=True)
@@ -28,8 +30,9 @@ class Piece:
     text: str  # one line, without white space around it
     ids: tuple[Sequence[int], ...]  # without EOS; by each source tokenizer, of which an ensemble may have several
     replaced: Replaced  # the text as the model reads it, with a token for each placeholder
+    protected: Protected = NOTHING
     prefix: tuple[int, ...] = ()  # target tokens that begin the translation
-    gap: str = " "  # the white space before it, if it is not the first of its line
+    gap: str | None = None  # the white space before it; None: as much as the translation puts between its sentences
     in_capitals: bool = False  # the model reads it as ordinary sentences, and its translation becomes capitals
     is_of_long: bool = False  # it belongs to a line that was too long for the model
     inline: Inline | None = None  # the text with what is protected as codes, if the model reads the text without it
@@ -44,13 +47,27 @@ class Piece:
         """The number of tokens from the tokenizer that needs the most."""
         return max(map(len, self.ids))
 
+    @property
+    def kept(self) -> list[str]:
+        """The protected parts of the text."""
+        return [self.text[start:end] for start, end in self.protected.spans]
+
+
+class _Source(NamedTuple):
+    """A text that becomes a piece."""
+
+    text: str
+    protected: Protected = NOTHING
+    gap: str | None = None
+    is_left: bool = False  # the model does not read it
+
 
 Removed = Literal["unknown", "nothing", "all"]  # what the model does not read
 REMOVED: tuple[Removed, ...] = get_args(Removed)
 
 
 class Cutter:
-    """Encodes texts, and splits those that are too long."""
+    """Encodes texts, and splits lines into sentences, and what is too long into parts."""
 
     def __init__(
         self,
@@ -73,20 +90,29 @@ class Cutter:
 
     def encode(self, texts: Sequence[str]) -> list[Piece]:
         """Return each text, which is one line without white space around it, as a single piece."""
-        inlines = [self._inline(text) for text in texts]
-        left = [text if inline is None else readable(inline) for text, inline in zip(texts, inlines, strict=True)]
-        replaced = [self.replaced(text) for text in left]
-        lowered = [self._lowered(each.text) for each in replaced]
-        read = [each if low is None else replace(each, text=low) for each, low in zip(replaced, lowered, strict=True)]
-        ids = zip(
-            *(tokenizer.encode_replaced([each.text for each in read]) for tokenizer in self.tokenizers), strict=True
-        )
-        raised = [low is not None and is_in_capitals(each.text) for each, low in zip(replaced, lowered, strict=True)]
-        rows = zip(texts, ids, read, inlines, raised, strict=True)
-        return [
-            Piece(text, of_text, each, inline=inline, in_capitals=capitals)
-            for text, of_text, each, inline, capitals in rows
-        ]
+        return self._encode([_Source(text, self._find(text)) for text in texts])
+
+    def encode_again(self, pieces: Sequence[Piece]) -> list[Piece]:
+        """Return the texts of another cutter's pieces as the model reads them by this one."""
+        again = self._encode([_Source(piece.text, piece.protected, piece.gap) for piece in pieces])
+        return [replace(one, prefix=piece.prefix) for one, piece in zip(again, pieces, strict=True)]
+
+    def lines(self, lines: Sequence[str], *, whole: bool) -> list[list[Piece]]:
+        """Return the pieces of each line: its sentences, and what stands between them and stays as it is.
+
+        whole: divide lines only where there are cells or written line breaks in them.
+        """
+        sources = [self._sources(line, self._find(line), whole=whole) for line in lines]
+        pieces = iter(self._encode([source for of_line in sources for source in of_line]))
+        return [[next(pieces) for _ in of_line] for of_line in sources]
+
+    def sentences(self, piece: Piece) -> list[Piece]:
+        """Return the sentences of a piece; [piece] if it is one sentence."""
+        sources = self._sources(piece.text, piece.protected, whole=False)
+        if len(sources) == 1:
+            return [piece]
+        first, *others = with_prefix(self._encode(sources), piece.prefix)
+        return [replace(first, gap=piece.gap), *others]
 
     def protecting(self, protector: Protector) -> "Cutter":
         """Return one for the same models that protects other text."""
@@ -94,14 +120,34 @@ class Cutter:
         other._protector = protector
         return other
 
-    def _inline(self, text: str) -> Inline | None:
-        if self._removed == "nothing":
+    def _find(self, text: str) -> Protected:
+        return NOTHING if self._removed == "nothing" else self._protector.find(text)
+
+    def _encode(self, sources: Sequence[_Source]) -> list[Piece]:
+        inlines = [self._inline(source) for source in sources]
+        left = [
+            source.text if inline is None else readable(inline) for source, inline in zip(sources, inlines, strict=True)
+        ]
+        replaced = [self.replaced(text) for text in left]
+        lowered = [self._lowered(each.text) for each in replaced]
+        read = [each if low is None else replace(each, text=low) for each, low in zip(replaced, lowered, strict=True)]
+        ids = zip(
+            *(tokenizer.encode_replaced([each.text for each in read]) for tokenizer in self.tokenizers), strict=True
+        )
+        raised = [low is not None and is_in_capitals(each.text) for each, low in zip(replaced, lowered, strict=True)]
+        rows = zip(sources, ids, read, inlines, raised, strict=True)
+        return [
+            Piece(source.text, of_text, each, source.protected, gap=source.gap, inline=inline, in_capitals=capitals)
+            for source, of_text, each, inline, capitals in rows
+        ]
+
+    def _inline(self, source: _Source) -> Inline | None:
+        text, protected = source.text, source.protected
+        if self._removed == "nothing" or not text:
             return None
-        is_marks = text and text.isprintable() and not any(map(str.isalnum, text))
-        if is_marks or is_identifier(text):
-            return without(text, [(0, len(text))])
-        protected = self._protector.find(text)
-        if not protected.spans or not (protected.has_unknown or self._removed == "all"):
+        if source.is_left or (text.isprintable() and not is_translatable(text)):
+            return without(as_one_line(text), [(0, len(text))])
+        if not protected.spans or not (protected.unknown or self._removed == "all"):
             return None
         return without(text, protected.spans)
 
@@ -109,16 +155,24 @@ class Cutter:
         """Return the text as the model reads it, with a token for each placeholder."""
         return self.placeholders.replace(text) if self.placeholders else Replaced(text, {})
 
-    def sentences(self, piece: Piece) -> list[Piece]:
-        """Return the sentences of a piece; [piece] if it is one sentence."""
-        marked, values = self._marked(piece.text)
-        spans = sentence_spans((piece.in_capitals and self._lowered(marked)) or marked)  # "NO. YES." has two
-        if len(spans) == 1:
-            return [piece]
-        gaps = [piece.gap, *(marked[end:start] for (_, end), (start, _) in pairwise(spans))]
-        encoded = self.encode([_unmarked(marked[start:end], values) for start, end in spans])
-        parts = [replace(part, gap=gap) for part, gap in zip(encoded, gaps, strict=True)]
-        return [replace(parts[0], prefix=piece.prefix), *parts[1:]]
+    def _sources(self, line: str, protected: Protected, *, whole: bool) -> list[_Source]:
+        marked = _Marked(line, protected)
+        text = marked.text
+        read = self._lowered(text) if is_in_capitals(text) else None  # "NO. YES." has two sentences
+        intervals = cut(text, read=read, lines_whole=whole)
+        sources: list[_Source] = []
+        at = 0
+        for start, end in [*intervals, (len(text), len(text))]:
+            gap, kept = text[at:start], text[at:start].strip()
+            before, after = (gap[: len(gap) - len(gap.lstrip())], gap[len(gap.rstrip()) :]) if kept else (gap, gap)
+            if without_invisible(kept):
+                sources.append(marked.source(at + len(before), start - len(after), as_one_line(before), is_left=True))
+            if start < end:
+                is_left = end - start > LONGEST_SENTENCE
+                is_next = at == start and bool(sources)  # to another sentence
+                sources.append(marked.source(start, end, None if is_next else as_one_line(after), is_left=is_left))
+            at = end
+        return sources or [_Source("")]
 
     def is_too_long(self, piece: Piece, limit: int) -> bool:
         """Return whether a piece has more than `limit` tokens, or more placeholders than there are tokens for them."""
@@ -128,28 +182,21 @@ class Cutter:
         """Return the piece, or parts of it that have at most `limit` tokens and a token for each placeholder."""
         if not self.is_too_long(piece, limit):
             return [piece]
-        whole, values = self._marked(piece.text)
-        encoded: dict[str, Piece] = {whole: piece}
+        protected = self._protector.find(piece.text) if self._removed == "nothing" else piece.protected
+        marked = _Marked(piece.text, protected)
+        encoded: dict[str, Piece] = {marked.text: piece}
 
-        def part_of(marked_part: str) -> Piece:
-            if marked_part not in encoded:
-                [encoded[marked_part]] = self.encode([_unmarked(marked_part, values)])
-            return encoded[marked_part]
+        def part_of(part: str) -> Piece:
+            if part not in encoded:
+                at = marked.text.index(part)
+                [encoded[part]] = self._encode([marked.source(at, at + len(part))])
+            return encoded[part]
 
-        def fits(marked_part: str) -> bool:
-            return not self.is_too_long(part_of(marked_part), limit)
+        def fits(part: str) -> bool:
+            return not self.is_too_long(part_of(part), limit)
 
-        parts = [part_of(part) for part in split_long(whole, fits)]
-        first = next((index for index, part in enumerate(parts) if not part.is_blank), 0)
-        parts[first] = replace(parts[first], prefix=piece.prefix)
-        return [replace(parts[0], gap=piece.gap), *parts[1:]]
-
-    def _marked(self, text: str) -> tuple[str, dict[str, str]]:
-        """Return the text with a single character, which no cut divides, for each kept part, and these by it."""
-        placeholders = self.placeholders or Placeholders(())
-        own = placeholders.spans(text)
-        spans = [span for span in self._protector.find(text).spans if not meets(own, span)]
-        return placeholders.marked(text, spans)
+        first, *others = with_prefix([part_of(part) for part in split_long(marked.text, fits)], piece.prefix)
+        return [replace(first, gap=piece.gap), *others]
 
     def excess_placeholders(self, piece: Piece) -> int:
         """Return the number of placeholders in a piece if it exceeds the number of tokens for them, else 0."""
@@ -159,5 +206,29 @@ class Cutter:
         return n_placeholders if n_placeholders > len(TOKENS) else 0
 
 
-def _unmarked(marked: str, values: Mapping[str, str]) -> str:
-    return "".join(values.get(character, character) for character in marked)
+def with_prefix(pieces: Sequence[Piece], prefix: tuple[int, ...]) -> list[Piece]:
+    """Return a line's pieces, with the prefix set on the first one that the model reads."""
+    first = next((index for index, piece in enumerate(pieces) if not piece.is_blank), 0)
+    return [replace(piece, prefix=prefix) if index == first else piece for index, piece in enumerate(pieces)]
+
+
+class _Marked:
+    """A line with a single character, which no cut divides, in place of each part that must stay whole."""
+
+    def __init__(self, line: str, protected: Protected) -> None:
+        self._line, self._protected = line, protected
+        self.text, self._places = line, list[int]()  # empty: each character has its own place
+        if protected.whole:
+            taken, parts, places, at = set(line), list[str](), list[int](), 0
+            unused = (chr(code) for code in _MARKS if chr(code) not in taken)
+            for mark, (start, end) in zip(unused, protected.whole, strict=False):
+                parts += [line[at:start], mark]
+                places += range(at, start + 1)
+                at = end
+            self.text, self._places = "".join([*parts, line[at:]]), [*places, *range(at, len(line) + 1)]
+
+    def source(self, start: int, end: int, gap: str | None = None, *, is_left: bool = False) -> _Source:
+        """Return the part of the line that stands between two places of the text."""
+        if self._places:
+            start, end = self._places[start], self._places[end]
+        return _Source(self._line[start:end], self._protected.within(start, end), gap, is_left)

@@ -184,7 +184,7 @@ class Review:
                 line = _join(pieces, translations, indices)
             if len(indices) > 1 and not any(fault.kind == "length" for fault in line.faults):
                 line = replace(line, faults=(*line.faults, *_joined_length(line)))
-            self.tally.add(line.faults, changed=may_change and not line.faults, n_segments=len(indices))
+            self.tally.add(line.faults, changed=may_change and not line.faults, n_segments=line.n_segments)
             reviewed.append(line)
         return reviewed
 
@@ -309,11 +309,13 @@ def _join(pieces: Sequence[Piece], translations: Sequence[Translation], indices:
     segments, gaps = [translations[index] for index in indices], [pieces[index].gap for index in indices]
     if len(segments) == 1:
         return segments[0]
+    read = [index for index in indices if not pieces[index].is_blank]
+    faults = (replace(f, segment=n) for n, index in enumerate(read, start=1) for f in translations[index].faults)
     return Translation(
         join_segments([segment.src for segment in segments], gaps),
         join_candidates([segment.n_best for segment in segments], gaps),
-        tuple(replace(f, segment=number) for number, segment in enumerate(segments, start=1) for f in segment.faults),
-        n_segments=len(segments),
+        tuple(faults) if len(read) > 1 else tuple(f for segment in segments for f in segment.faults),
+        n_segments=max(1, len(read)),
         is_long=any(pieces[index].is_of_long for index in indices),
     )
 

@@ -16,10 +16,10 @@ def split_long(text: str, fits: Callable[[str], bool]) -> list[str]:
     return [sentence[start:end] for sentence in sentences(text) for start, end in part_spans(sentence, fits)]
 
 
-def join_segments(texts: Sequence[str], gaps: Sequence[str] = ()) -> str:
+def join_segments(texts: Sequence[str], gaps: Sequence[str | None] = ()) -> str:
     """Join translated segments into one line.
 
-    gaps: the white space before each segment in the source; default: a space.
+    gaps: the white space before each segment, see `gap_after`; default: a space.
     """
     line = ""
     for text, gap in zip(texts, gaps or [" "] * len(texts), strict=True):
@@ -27,10 +27,12 @@ def join_segments(texts: Sequence[str], gaps: Sequence[str] = ()) -> str:
     return line
 
 
-def gap_after(line: str, gap: str) -> str:
+def gap_after(line: str, gap: str | None) -> str:
     """Return the white space to put between a line and the translation of its next segment.
 
-    gap: the white space in the source. Where it has none, as between Chinese sentences, there is a space unless the
-    translation puts none between its sentences, either.
+    gap: the white space in the source; None if it has none between two sentences, as in Chinese. Then there is a space
+    unless the translation puts none between its sentences, either.
     """
-    return "" if not line else gap or ("" if ends_without_space(line) else " ")
+    if not line:
+        return ""
+    return ("" if ends_without_space(line) else " ") if gap is None else gap

@@ -10,7 +10,7 @@ from mtkit.tokens.placeholders import Replaced
 from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.translation.candidates import Candidate, Translation
 from mtkit.translation.direction import DirectionCheck
-from mtkit.translation.pieces import Piece
+from mtkit.translation.pieces import Piece, with_prefix
 from mtkit.translation.review import PieceSearcher, Review
 from mtkit.translation.terminology import TermReport
 
@@ -104,10 +104,9 @@ class Session:
         return translations
 
     def _with_prefix(self, pieces: Sequence[Piece]) -> list[Piece]:
-        """Return a line's pieces, with the prefix set on the first one."""
-        first, *others = pieces
-        [ids] = self._searcher.tgt_tokenizer.encode_translations([self._prefix], [first.text])
-        return [replace(first, prefix=tuple(ids)), *others]
+        """Return a line's pieces, with the prefix on the first one that the model reads."""
+        [ids] = self._searcher.tgt_tokenizer.encode_translations([self._prefix], [pieces[0].text])
+        return with_prefix(pieces, tuple(ids))
 
     def note(self) -> dict[str, Any]:
         """Return the counts so far as JSON, for `absorb`."""

@@ -70,7 +70,7 @@ class LiveTranslator:
 
     def _may_grow(self, piece: Piece) -> bool:
         """Return whether the model writes the whole translation: no protected text and no marks at its edges."""
-        has_protected = piece.inline is not None or self._translator.protector.values(piece.text)
+        has_protected = piece.inline is not None or piece.kept
         return not piece.is_blank and not has_protected and keep_edges(piece.text, "word") == "word"
 
 

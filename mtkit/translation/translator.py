@@ -259,7 +259,7 @@ class Translator:
 
         decode: settings to use instead of the translator's own. prefixes: target tokens that begin each translation.
         """
-        pieces = self._encoded(texts, self._whole)
+        pieces = self._whole.encode([as_one_line(text).strip() for text in _checked(texts)])
         if prefixes is not None:
             pieces = [replace(piece, prefix=tuple(ids)) for piece, ids in zip(pieces, prefixes, strict=True)]
         return self._search(pieces, decode or self.decode, n_best, self._whole)
@@ -276,8 +276,7 @@ class Translator:
         kept = [self._that_keep(piece, row) for piece, row in zip(pieces, rows, strict=True)]
         lost = [index for index, (row, of_row) in enumerate(zip(rows, kept, strict=True)) if len(of_row) < len(row)]
         if lost:
-            bare = self._bare.encode([pieces[index].text for index in lost])
-            bare = [replace(piece, prefix=pieces[index].prefix) for piece, index in zip(bare, lost, strict=True)]
+            bare = self._bare.encode_again([pieces[index] for index in lost])
             for index, row in zip(lost, self._search(bare, decode, n_best, self._bare), strict=True):
                 texts = {candidate.text for candidate in kept[index]}
                 others = [candidate for candidate in row if candidate.text not in texts]
@@ -286,7 +285,7 @@ class Translator:
 
     def _that_keep(self, piece: Piece, candidates: list[Candidate]) -> list[Candidate]:
         """Return the candidates that have all protected text of the piece, if the best one is among them."""
-        values = [] if piece.inline is not None or piece.is_blank else self.protector.values(piece.text)
+        values = [] if piece.inline is not None or piece.is_blank else piece.kept
         if not values:
             return candidates
         keep = [sorted(self.protector.values(candidate.text)) == sorted(values) for candidate in candidates]
@@ -346,14 +345,20 @@ class Translator:
         Raises DataError, which names the line, for a line that is not text.
         """
         limit = self.max_src_tokens(decode)
-        whole = self._encoded(lines, self.cutter, first_line or 1)
-        cut = [self._cut(piece, limit) for piece in whole]
-        for number, (piece, parts) in enumerate(zip(whole, cut, strict=True), start=first_line or 1):
-            if first_line is not None and parts[-1].is_of_long:
-                many = f"{piece.n_tokens} tokens are more than decode.max_src_tokens={limit}"
-                if piece.n_tokens <= limit:
-                    many = f"{self.cutter.excess_placeholders(piece)} placeholders are more than {len(TOKENS)}"
-                log.warning(f"line {number}: {many}; translated in {len(parts)} segments and joined again")
+        texts = ["\f".join(map(as_one_line, line.split("\f"))).strip() for line in _checked(lines, first_line or 1)]
+        cut = []
+        for number, whole in enumerate(self.cutter.lines(texts, whole=not self.by_sentence), start=first_line or 1):
+            n_tokens = sum(piece.n_tokens for piece in whole)
+            n_excess = sum(map(self.cutter.excess_placeholders, whole))
+            parts = [part for piece in whole for part in self.cutter.cut(piece, limit)]
+            if len(parts) > 1 and (n_tokens > limit or n_excess):
+                parts = [replace(part, is_of_long=True) for part in parts]
+                if first_line is not None:
+                    many = f"{n_tokens} tokens are more than decode.max_src_tokens={limit}"
+                    if n_tokens <= limit:
+                        many = f"{n_excess} placeholders are more than {len(TOKENS)}"
+                    log.warning(f"line {number}: {many}; translated in {len(parts)} segments and joined again")
+            cut.append(parts)
         return cut
 
     def segments(
@@ -366,13 +371,6 @@ class Translator:
         """Return the sentences of a piece; [piece] if it is one sentence."""
         return self.cutter.sentences(piece)
 
-    def _cut(self, piece: Piece, limit: int) -> list[Piece]:
-        sentences = self.sentences(piece) if self.by_sentence else [piece]
-        parts = [part for sentence in sentences for part in self.cutter.cut(sentence, limit)]
-        if len(parts) > 1 and self.cutter.is_too_long(piece, limit):
-            parts = [replace(part, is_of_long=True) for part in parts]
-        return parts
-
     def replaced(self, text: str) -> Replaced:
         """Return the text as the model reads it, with a token for each placeholder."""
         return self.cutter.replaced(text)
@@ -382,12 +380,6 @@ class Translator:
         limit = (decode or self.decode).max_src_tokens
         positions = self.engine.max_positions
         return limit if positions is None else min(limit, positions - 1)  # EOS
-
-    def _encoded(self, lines: Sequence[str], cutter: Cutter, first_line: int = 1) -> list[Piece]:
-        """Return each line as a piece. Raises DataError, which names the line, for a line that is not text."""
-        for number, line in enumerate(lines, start=first_line):
-            check_text(line, number)
-        return cutter.encode([as_one_line(line).strip() for line in lines])
 
     def _segments(self, pieces: Sequence[Piece], decode: DecodeConfig) -> list[Segment]:
         return [self.segment(piece, decode) for piece in pieces if not piece.is_blank]
@@ -415,7 +407,6 @@ class Translator:
             once=once,
             never=tuple(token for token in self._reserved if token not in once),
             values=values,
-            gap=piece.gap,
             in_capitals=piece.in_capitals,
         )
 
@@ -450,14 +441,17 @@ class Translator:
         return Candidate(text, hypothesis.ids, hypothesis.log_prob, hypothesis.score, hypothesis.finished, n_moved)
 
 
-def _joined(rows: Sequence[tuple[list[Candidate], str]]) -> list[Candidate]:
-    """Return a piece's candidates from those of its parts and the white space before each; a blank part has none.
-
-    The only candidate of a part without words, which is a copy, belongs to each candidate of the others.
-    """
-    n_best = max(len(row) for row, _ in rows)
-    same = [(row * n_best if len(row) == 1 else row, gap) for row, gap in rows if row]
+def _joined(rows: Sequence[tuple[list[Candidate], str | None]]) -> list[Candidate]:
+    """Return a piece's candidates from those of its parts and the white space before each; a blank part has none."""
+    same = [(row, gap) for row, gap in rows if row]
     return join_candidates([row for row, _ in same], [gap for _, gap in same])
+
+
+def _checked(lines: Sequence[str], first_line: int = 1) -> Sequence[str]:
+    """Return the lines. Raises DataError, which names the line, for one that is not text."""
+    for number, line in enumerate(lines, start=first_line):
+        check_text(line, number)
+    return lines
 
 
 def n_best_problem(n_best: int, decode: DecodeConfig) -> str:
@@ -470,9 +464,9 @@ def n_best_problem(n_best: int, decode: DecodeConfig) -> str:
 
 
 def _has_one_sentence_a_line(files: BundleFiles) -> bool:
-    """Return whether training recorded that nearly all lines of the training text have one sentence."""
+    """Return whether nearly all lines of the training text have one sentence, as far as training recorded it."""
     share = files.manifest.get("training", {}).get(SHARE_OF_SEVERAL)
-    return isinstance(share, int | float) and share < _FEW_SEVERAL
+    return not isinstance(share, int | float) or share < _FEW_SEVERAL
 
 
 def _warn_of_missing_tag(files: BundleFiles) -> None:

@@ -23,6 +23,7 @@ from mtkit.text.placeholders import PLACEHOLDER
         "jane.doe+news@example.co.uk",
         "jürgen@bücher.de",
         "почта@пример.рф",
+        r"C:\new\red.txt",
     ],
 )
 @pytest.mark.parametrize("frame", ["See {}.", "({}), please", "“{}”!", "{}'da", "请看{}。", "在{}上", "«{}»"])

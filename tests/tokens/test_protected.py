@@ -36,7 +36,7 @@ def tokenizer(tmp_path_factory) -> Tokenizer:
 def test_what_the_model_cannot_know_is_protected(tokenizer, text, values, has_unknown):
     protector = Protector(tokenizer, src_lang="en")
     assert protector.values(text) == values
-    assert protector.find(text).has_unknown == has_unknown
+    assert bool(protector.find(text).unknown) == has_unknown
 
 
 def test_a_speaker_is_protected_with_an_unknown_colon_but_a_word_is_not(tokenizer, tmp_path):
@@ -63,3 +63,33 @@ def test_what_a_model_has_tokens_for_is_not_protected(tmp_path):
     trained = train_tokenizer([" ".join(KNOWN), KNOWN], cfg, tmp_path / "ph.spm", TOKENS)
     own = trained.with_placeholders([r"www\.\S+"])
     assert Protector(own, src_lang="en").values("See www.example.org or ✅") == ["✅"]
+
+
+def test_a_part_of_a_text_has_what_is_protected_in_it(tokenizer):
+    text = "See www.example.org. It is 日本 now, www.example.org"
+    protected = Protector(tokenizer, src_lang="en").find(text)
+    for start, end in ((0, 20), (21, len(text)), (21, 30), (8, 10), (20, 27)):
+        part = protected.within(start, end)
+        parts = [text[start:end][slice(*span)] for span in part.spans]
+        inside = [(max(first, start), min(last, end)) for first, last in protected.spans]
+        assert parts == [text[first:last] for first, last in inside if first < last]
+        assert [text[start:end][slice(*span)] for span in part.unknown] == [one for one in parts if "日" in one]
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("The key is " + "aBcd" * 25 + " today.", ["aBcd" * 25]),
+        ("The key is " + "aBcd" * 24 + "aBc today.", []),
+        ("猫" * 150, ["猫" * 150]),  # the model does not know it, but it is text
+        ("www." + "a" * 99 + ".org/{x}", ["www." + "a" * 99 + ".org/{x}"]),
+    ],
+)
+def test_a_hundred_characters_without_a_space_are_not_a_word(tokenizer, text, values):
+    assert Protector(tokenizer, src_lang="en").values(text) == values
+
+
+def test_the_backslash_of_a_written_line_break_is_not_protected(tokenizer):
+    protector = Protector(tokenizer)
+    assert protector.values("The cat sleeps.\\nIt snores.") == []
+    assert protector.values("A \\ mark and C:\\new\\red.") == ["\\", "C:\\new\\red"]

@@ -66,6 +66,7 @@ def test_segments_are_joined_by_the_white_space_of_the_source():
     assert join_segments(["", "Un."], ["", "  "]) == "Un."
 
 
-def test_without_white_space_in_the_source_the_target_script_decides():
-    assert join_segments(["Hello.", "And you?"], ["", ""]) == "Hello. And you?"
-    assert join_segments(["我喜欢橙子。", "你呢？"], ["", ""]) == "我喜欢橙子。你呢？"
+def test_between_sentences_without_white_space_the_target_script_decides():
+    assert join_segments(["Hello.", "And you?"], ["", None]) == "Hello. And you?"
+    assert join_segments(["我喜欢橙子。", "你呢？"], [None, None]) == "我喜欢橙子。你呢？"
+    assert join_segments(["a", "\\n", "b"], ["", "", ""]) == "a\\nb"

@@ -24,6 +24,7 @@ from mtkit.model.transformer import Transformer
 from mtkit.search.greedy import greedy
 from mtkit.search.step import SearchConfig
 from mtkit.text.capitals import Capitals
+from mtkit.text.inline import cut
 from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.translation.translator import Translator
@@ -198,14 +199,58 @@ def test_each_sentence_of_a_line_is_translated_by_itself_and_the_white_space_bet
 SPLIT = ["One cat.", "Two dogs!", "A third?", "Mr. Smith e.g. here"]
 
 
+@pytest.mark.parametrize(
+    ("line", "read", "n_segments"),
+    [
+        (r"One cat\nTwo dogs", ["One cat", "Two dogs"], 2),
+        (r"One cat.\r\n\tTwo dogs.\n", ["One cat.", "Two dogs."], 2),
+        ("One cat\tTwo dogs  \t B-2", ["One cat", "Two dogs"], 2),
+        ("One cat.Two dogs", ["One cat.Two dogs"], 1),
+        ("This is one cat.Two dogs are here", ["This is one cat.", "Two dogs are here"], 2),
+        ("- One cat", ["One cat"], 1),
+        ("3. One cat. Two dogs", ["One cat.", "Two dogs"], 2),
+        ("*** A-12 ***", [], 1),
+        ("One cat. 3.50! Two dogs", ["One cat.", "Two dogs"], 2),
+        (r"C:\new is one", [r"C:\new is one"], 1),
+        ("12 - 3.50", [], 1),
+    ],
+)
+def test_a_line_is_divided_as_the_text_of_a_document_and_the_rest_stays(line, read, n_segments):
+    translator = copying(by_sentence=True)
+    [pieces] = translator.pieces([line])
+    assert [piece.text for piece in pieces if not piece.is_blank] == read == [line[a:b] for a, b in cut(line)]
+    [translation] = translator.stream([line])
+    assert translation.n_segments == n_segments
+    if ".Two" in line and n_segments == 2:
+        line = line.replace(".Two", ". Two")  # where sentences are divided by a space
+    assert translation.text == line
+
+
+def test_a_form_feed_divides_a_line_and_becomes_a_space():
+    translator = copying(by_sentence=True)
+    assert [[piece.text for piece in of_line] for of_line in translator.pieces(["a cat\fa dog"])] == [
+        ["a cat", "a dog"]
+    ]
+    assert translator.translate(["a cat\fa dog", "*\f*"]) == ["a cat a dog", "* *"]
+
+
+def test_what_stays_between_sentences_belongs_to_each_candidate_and_a_prefix_to_the_first_sentence():
+    translator = copying(by_sentence=True, beam_size=2)
+    [translation] = translator.stream(["- a cat. B-2. A dog."], n_best=2)
+    assert [candidate.text[:2] for candidate in translation.n_best] == ["- ", "- "]
+    session = translator.session(prefix="the")
+    [translation] = session.translate(["- a cat"])
+    assert translation.text.startswith("- the")
+
+
 def test_without_the_fact_that_lines_are_sentences_a_line_is_translated_as_a_whole():
     model = CopyModel()
     copying(model).translate(["One cat. Two dogs."])
     assert model.shapes == [(1, 19)]
 
 
-@pytest.mark.parametrize(("share", "is_split"), [(0.011, True), (0.032, False), (None, False), ("many", False)])
-def test_the_bundle_tells_whether_lines_of_its_training_text_are_sentences(bundle, share, is_split):
+@pytest.mark.parametrize(("share", "is_split"), [(0.011, True), (0.032, False), (None, True), ("many", True)])
+def test_a_line_is_divided_unless_training_recorded_that_lines_have_several_sentences(bundle, share, is_split):
     path = bundle / "manifest.json"
     manifest = json.loads(path.read_text(encoding="utf-8"))
     if share is not None:
