@@ -26,7 +26,7 @@ from mtkit.serving.keys import Gate
 from mtkit.serving.models import Model, ServedModels
 from mtkit.serving.records.corrections import MOST_CHARS, Verdict
 from mtkit.serving.records.glossaries import Glossaries
-from mtkit.serving.refusals import BadRequest, TooLarge
+from mtkit.serving.refusals import BadText, TooLarge
 from mtkit.serving.service import Service
 from mtkit.serving.texts import Result
 from mtkit.serving.workers.batcher import Batcher
@@ -86,7 +86,7 @@ class LoudService(Service):
         if self.fault is not None:
             raise self.fault
         if any(sentence.text == "fail" for sentence in sentences):
-            raise BadRequest("cannot be encoded")
+            raise BadText("cannot be encoded")
         results = {}
         lines = terms if isinstance(terms, Sequence) else await terms([sentence.text for sentence in sentences])
         for sentence in sentences:

@@ -27,6 +27,10 @@ class BadRequest(Refusal):
     """The request itself is wrong: an unknown language, a value out of range."""
 
 
+class BadText(BadRequest):
+    """A text cannot be read or translated."""
+
+
 class Forbidden(Refusal):
     """The key is missing or unknown, or this service does not offer the feature."""
 

@@ -372,12 +372,8 @@ class Service:
 
     # One word of a translation
 
-    async def word_probabilities(
-        self, pairs: Sequence[tuple[str, str]], src: str, tgt: str, *, caller: Caller = NOBODY
-    ) -> list[list[float]]:
+    async def word_probabilities(self, pairs: Sequence[tuple[str, str]], src: str, tgt: str) -> list[list[float]]:
         """Return the probability of each word of the translations in pairs of source and translation."""
-        for pair in pairs:
-            self.check_text("".join(pair), caller)
         with self.using(src, tgt) as path:
             work = Work("words", self._single_model(path, src, tgt).version)
             async with self.deadline():

@@ -14,7 +14,7 @@ from mtkit.documents.sentences import Sentence, Translated
 from mtkit.errors import MtkitError
 from mtkit.search.phrases import any_case, capitalised, folded
 from mtkit.serving.models import Model
-from mtkit.serving.refusals import BadRequest, without_options
+from mtkit.serving.refusals import BadText, without_options
 
 Format = Literal["text", "html"]
 Reader = Callable[[str], Document]  # raises DataError for a text that it cannot read
@@ -89,13 +89,13 @@ class SourceText:
     async def read(cls, text: str, format: Format, src: str, read: Reader | None = None) -> "SourceText":
         """Read a text in a language, with the given reader if there is one.
 
-        Raises BadRequest if the text is not in this format.
+        Raises BadText if the text is not in this format.
         """
         is_large = len(text) > _LARGE or format != "text" or read is not None
         try:
             document, sentences = await _apart(partial(_read, text, read or partial(_read_as, format, src)), is_large)
         except (MtkitError, UnicodeEncodeError) as error:
-            raise BadRequest(without_options(str(error))) from None
+            raise BadText(without_options(str(error))) from None
         return cls(document, sentences, is_large)
 
     async def translated(

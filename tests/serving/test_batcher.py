@@ -186,18 +186,23 @@ def test_an_empty_queue_takes_a_request_longer_than_itself():
 
 
 def test_what_was_abandoned_before_its_turn_is_not_done():
-    async def slow(message):
-        await asyncio.sleep(0.02)
-        return await translated(message)
-
     async def scenario():
+        asked, go_on = asyncio.Event(), asyncio.Event()
+
+        async def slow(message):
+            asked.set()
+            await go_on.wait()
+            return await translated(message)
+
         batcher, pool = started(slow, linger_ms=0)
         first = asyncio.ensure_future(run(batcher, ["first"]))
-        await asyncio.sleep(0.005)
+        await asked.wait()
         abandoned = asyncio.ensure_future(run(batcher, ["abandoned 1", "abandoned 2"]))
         kept = asyncio.ensure_future(run(batcher, ["kept"]))
-        await asyncio.sleep(0.005)
+        while batcher.queue.n_waiting < 3:
+            await asyncio.sleep(0)
         abandoned.cancel()
+        go_on.set()
         await asyncio.gather(first, kept)
         assert batcher.queue.n_waiting == 0
         return pool.batches

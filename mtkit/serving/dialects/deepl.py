@@ -39,6 +39,7 @@ from mtkit.serving.dialects.values import (
     JSON,
     MULTIPART,
     SentFile,
+    item_named,
     media_type,
     read_fields,
     read_form,
@@ -150,8 +151,8 @@ class _Dialect:
         terms = await self._terms(values, tgt, caller)
         sources = [self._source(text, values.source_lang, tgt) for text in texts]
         calls = [
-            self._translate(text, src, tgt, values, read, terms, caller)
-            for text, src in zip(texts, sources, strict=True)
+            self._translate((index, len(texts)), text, src, tgt, values, read, terms, caller)
+            for index, (text, src) in enumerate(zip(texts, sources, strict=True))
         ]
         translations = await unless_left(request, all_of(calls))
         self.usage[caller.name] += sum(map(len, texts))
@@ -159,6 +160,7 @@ class _Dialect:
 
     async def _translate(
         self,
+        item: tuple[int, int],
         text: str,
         source: Source,
         tgt: str,
@@ -167,12 +169,14 @@ class _Dialect:
         terms: Terms,
         caller: Caller,
     ) -> Translation:
+        """Translate a text. item: its index and the number of texts, for messages."""
         result = TranslatedText(text, [], [], [], [])
         if (src := source.language) is not None:
             format: Format = "html" if values.tag_handling == "html" else "text"
-            result = await self._backend.service.translate(
-                text, src, tgt, format=format, read=read, terms=terms, caller=caller
-            )
+            with item_named("text", *item):
+                result = await self._backend.service.translate(
+                    text, src, tgt, format=format, read=read, terms=terms, caller=caller
+                )
         model_type = values.model_type and values.model_type.removeprefix("prefer_")
         return Translation(
             detected_source_language=primary_code(source.reported).upper(),
@@ -189,8 +193,9 @@ class _Dialect:
         most_together = 10 * (caller.max_chars or limits.max_chars)
         if (n_chars := sum(map(len, texts))) > most_together:
             raise TooLarge(f"the texts have {n_chars:,} characters together; the limit is {most_together:,}")
-        for text in texts:
-            self._backend.service.check_text(text, caller)
+        for index, text in enumerate(texts):
+            with item_named("text", index, len(texts)):
+                self._backend.service.check_text(text, caller)
 
     def _source(self, text: str, language: str | None, tgt: str) -> Source:
         """Return the given language of a text, or choose it. Raises BadRequest if it is not served."""

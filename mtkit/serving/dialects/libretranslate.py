@@ -33,6 +33,8 @@ from mtkit.serving.dialects.values import (
     MULTIPART,
     SentFile,
     address_of,
+    check_terms,
+    item_named,
     media_type,
     read_fields,
     read_form,
@@ -279,12 +281,13 @@ class _Dialect:
         terms = [*values.terms.items()] if isinstance(values.terms, dict) else [*(values.terms or ())]
         if len(terms) > self._limits.max_terms:
             raise BadRequest(f"Invalid request: {len(terms)} terms are more than {self._limits.max_terms}")
+        check_terms(terms)
         results = await unless_left(
             request,
             all_of(
                 [
-                    self._translate_text(text, source, target, values, terms, caller)
-                    for text, source in zip(texts, sources, strict=True)
+                    self._translate_text((index, len(texts)), text, source, target, values, terms, caller)
+                    for index, (text, source) in enumerate(zip(texts, sources, strict=True))
                 ]
             ),
         )
@@ -299,6 +302,7 @@ class _Dialect:
 
     async def _translate_text(
         self,
+        item: tuple[int, int],
         text: str,
         source: Source,
         target: str,
@@ -306,17 +310,19 @@ class _Dialect:
         terms: Sequence[TermLine],
         caller: Caller,
     ) -> TranslatedText:
+        """Translate a text. item: its index and the number of texts, for messages."""
         if source.language is None:
             return TranslatedText(text, [], [], [], [])
-        return await self._service.translate(
-            text,
-            source.language,
-            target,
-            format=values.format or "text",
-            n_alternatives=values.alternatives or 0,
-            terms=terms,
-            caller=caller,
-        )
+        with item_named("q", *item):
+            return await self._service.translate(
+                text,
+                source.language,
+                target,
+                format=values.format or "text",
+                n_alternatives=values.alternatives or 0,
+                terms=terms,
+                caller=caller,
+            )
 
     def _check(self, texts: Sequence[str], n_alternatives: int, caller: Caller) -> None:
         """Raise BadRequest, worded as LibreTranslate does, for a request beyond the limits."""
@@ -328,9 +334,10 @@ class _Dialect:
         most_together = 10 * (caller.max_chars or limits.max_chars)
         if (n_chars := sum(map(len, texts))) > most_together:
             raise BadRequest(f"Invalid request: request ({n_chars}) exceeds text limit ({most_together}) of all texts")
-        for text in texts:
+        for index, text in enumerate(texts):
             try:
-                self._service.check_text(text, caller)
+                with item_named("q", index, len(texts)):
+                    self._service.check_text(text, caller)
             except TooLarge as error:
                 raise BadRequest(f"Invalid request: {error}") from None
 

@@ -44,7 +44,7 @@ from mtkit.serving.dialects.own_messages import (
     WordsReply,
     WordsRequest,
 )
-from mtkit.serving.dialects.values import address_of
+from mtkit.serving.dialects.values import address_of, check_terms, item_named
 from mtkit.serving.documents import DocumentJob
 from mtkit.serving.refusals import BadRequest, NotFound, Refusal, TooLarge
 from mtkit.serving.texts import TermLine, TermUse, TranslatedSentence, TranslatedText
@@ -178,9 +178,10 @@ def _add_words(routes: APIRouter, backend: Backend, by: Any) -> None:
         most = _MOST_TEXTS * (caller.max_chars or backend.cfg.limits.max_chars)
         if (n_chars := sum(len(src + tgt) for src, tgt in pairs)) > most:
             raise TooLarge(f"the sentences have {n_chars} characters; the limit is {most}")
-        found = await unless_left(
-            request, service.word_probabilities(pairs, wanted.source, wanted.target, caller=caller)
-        )
+        for index, pair in enumerate(pairs):
+            with item_named("sentences", index, len(pairs)):
+                service.check_text("".join(pair), caller)
+        found = await unless_left(request, service.word_probabilities(pairs, wanted.source, wanted.target))
         return WordsReply(
             sentences=[
                 JudgedSentence(
@@ -290,8 +291,7 @@ def _terms(backend: Backend, terms: Sequence[TermLine]) -> Sequence[TermLine]:
     most = backend.cfg.limits.max_terms
     if len(terms) > most:
         raise TooLarge(f"{len(terms)} terms are more than {most}")
-    if any(not src.strip() or not tgt.strip() for src, tgt in terms):
-        raise BadRequest("a term needs both source words and target words")
+    check_terms(terms)
     return terms
 
 

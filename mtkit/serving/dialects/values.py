@@ -1,6 +1,6 @@
 """Read the values of a request from its JSON, form or query."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -10,10 +10,13 @@ from pydantic import BaseModel, ValidationError
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 
-from mtkit.serving.refusals import BadRequest
+from mtkit.serving.dialects.openapi import NO_NUL
+from mtkit.serving.refusals import BadRequest, BadText, EndsWorkers, TooLarge
+from mtkit.serving.texts import TermLine
 
 JSON, FORM, MULTIPART = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
 _MOST_FIELDS = 1000  # of a form
+_MOST_SHOWN = 40  # characters of a name that a client chose
 
 _Values = TypeVar("_Values", bound=BaseModel)
 
@@ -52,14 +55,63 @@ def _problems_named() -> Iterator[None]:
     try:
         yield
     except ValidationError as error:
-        [first, *_] = error.errors(include_url=False)
-        if not first["loc"]:
-            what = first["ctx"]["error"] if first["type"] == "json_invalid" else "the body must be a JSON object"
+        problem = worst_of(error.errors(include_url=False))
+        if not problem["loc"]:
+            what = problem["ctx"]["error"] if problem["type"] == "json_invalid" else "the body must be a JSON object"
             raise BadRequest(f"Invalid JSON format: {what}") from None
-        name = first["loc"][0]
-        if first["type"] == "missing" or first["input"] in (None, "", []):
-            raise BadRequest(f"Invalid request: missing {name} parameter") from None
-        raise BadRequest(f"Invalid request: {name} parameter: {first['msg']}") from None
+        place = place_of(problem["loc"])
+        if problem["type"] == "missing" or problem["input"] in (None, "", []):
+            raise BadRequest(f"Invalid request: missing {place} parameter") from None
+        raise BadRequest(f"Invalid request: {place} parameter: {advice_on(problem)}") from None
+
+
+def worst_of(problems: Sequence[Any]) -> Any:
+    """Return the problem of the first wrong value that is deepest in it, from those that pydantic reports.
+
+    Of a value that may be a text or a list, pydantic reports why it is neither; a wrong item of a list is deeper.
+    """
+    first = problems[0]
+    of_value = [problem for problem in problems if problem["loc"][:1] == first["loc"][:1]]
+    return max(of_value, key=lambda problem: len(problem["loc"]))
+
+
+def place_of(parts: Sequence[str | int]) -> str:
+    """Return the place of a value in a request, such as q[1] or sentences[1].src, from pydantic's parts of it."""
+    name, *rest = parts
+    shown = [f"[{part}]" if isinstance(part, int) else f".{part[:_MOST_SHOWN]}" for part in rest]
+    is_kind = bool(rest) and isinstance(rest[0], str)  # the kind of value that was tried, such as list[str]
+    return "".join([str(name), *(shown[1:] if is_kind else shown)])
+
+
+def advice_on(problem: Any) -> str:
+    """Return what is wrong with a value."""
+    if problem.get("ctx", {}).get("pattern") == NO_NUL:
+        return "it contains the character U+0000 (NUL); remove it"
+    return str(problem["msg"])
+
+
+@contextmanager
+def item_named(name: str, index: int, n_items: int) -> Iterator[None]:
+    """Name the item of a list, such as q[1], in the message of a refusal that is about its text."""
+    try:
+        yield
+    except (TooLarge, BadText, EndsWorkers) as refusal:
+        if n_items == 1:
+            raise
+        raise type(refusal)(f"{name}[{index}]: {refusal}") from None
+
+
+def check_terms(terms: Sequence[TermLine]) -> None:
+    """Raise BadRequest, which names the term, for one that is incomplete, has NUL or repeats a source."""
+    places: dict[str, int] = {}
+    for index, term in enumerate(terms):
+        if not all(side.strip() for side in term):
+            raise BadRequest(f"terms[{index}]: a term needs both source words and target words")
+        if any("\0" in side for side in term):
+            raise BadRequest(f"terms[{index}]: it contains the character U+0000 (NUL); remove it")
+        src = " ".join(term[0].split())
+        if (first := places.setdefault(src, index)) != index:
+            raise BadRequest(f"terms[{index}]: {src!r} is the source of terms[{first}], too; separate targets by |")
 
 
 def address_of(request: Request) -> str:

@@ -17,6 +17,7 @@ from mtkit.serving.backend import Backend
 from mtkit.serving.dialects import deepl, deepl_glossaries, libretranslate, openapi, own
 from mtkit.serving.dialects.errors import error_answer, invalid_answer, refusal_answer, route_path
 from mtkit.serving.dialects.leaving import ClientLeft
+from mtkit.serving.dialects.values import advice_on, place_of
 from mtkit.serving.http import page
 from mtkit.serving.http.arrival import Arrival
 from mtkit.serving.http.metrics import CONTENT_TYPE, Metrics
@@ -121,9 +122,9 @@ def _explain_errors(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        [first, *_] = error.errors()
-        place = ".".join(str(part) for part in first["loc"][1:])
-        return invalid_answer(route_path(request.scope), f"Invalid request: {place or 'body'}: {first['msg']}")
+        first = error.errors()[0]
+        place = place_of(first["loc"][1:] or ["body"])
+        return invalid_answer(route_path(request.scope), f"Invalid request: {place}: {advice_on(first)}")
 
     @app.exception_handler(ClientLeft)
     @app.exception_handler(ClientDisconnect)

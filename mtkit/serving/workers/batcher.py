@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,13 +10,14 @@ from typing import Any
 
 from mtkit.config.serving import QueueConfig
 from mtkit.console import log, log_fault
-from mtkit.serving.refusals import BadRequest, Busy, EndsWorkers, Fault, Refusal, Unready
+from mtkit.serving.refusals import BadRequest, BadText, Busy, EndsWorkers, Fault, Refusal, Unready
 from mtkit.serving.workers.pool import Pool, Worker, WorkerDied
 from mtkit.serving.workers.queue import Call, Item, Queue, admission
 from mtkit.serving.workers.work import ModelVersion, Work
 
 _MOST_DEATHS = 3  # of workers that had an item; the last of them had nothing else
 _CHARS_A_TOKEN = 4
+_LINE = re.compile(r"\bline (\d+)")  # of a terminology file: the first term is on line 2
 _FAULT = "the service failed on this text; its log says why"
 _LINGER_S = 0.01  # longest wait for a fuller batch, once a sentence waits and a worker is idle
 _ABANDONED_S = 2.0  # about what a new worker takes to load a model: to wait longer for the old one would not pay
@@ -203,7 +205,7 @@ class Batcher:
                 item.is_alone = True
             self._wait_again(work, batch)
             return
-        _fail(batch, _problem(answer))
+        _fail(batch, _problem(answer, work))
 
     def _put_back(self, work: Work, batch: list[Item], error: WorkerDied) -> None:
         again = []
@@ -246,10 +248,12 @@ def _fail(items: Sequence[Item], refusal: Refusal) -> None:
             item.result.set_exception(refusal)
 
 
-def _problem(answer: dict[str, Any]) -> Refusal:
+def _problem(answer: dict[str, Any], work: Work) -> Refusal:
     """Convert a worker's reply to the error that it reports."""
     if answer["error"] in ("data", "request"):
-        return BadRequest(answer["message"])
+        if not work.terms:
+            return BadText(answer["message"])
+        return BadRequest(_LINE.sub(lambda line: f"terms[{int(line[1]) - 2}]", answer["message"]))
     if answer["error"] == "bundle":
         log.error(answer["message"])
         return Unready("the model's folder is damaged or being replaced; try again later", retry_after_s=1)
