@@ -13,8 +13,9 @@ from typing import Literal, get_args
 
 from mtkit.quality.numbers import lost_numbers
 from mtkit.text.addresses import addresses_in, without_addresses
+from mtkit.text.inline import LONGEST_SENTENCE
 from mtkit.text.sentences import final_marks, sentence_spans
-from mtkit.text.words import STANDS_ALONE, n_letters, words_of
+from mtkit.text.words import LONG_RUN, LONGEST_WORD, STANDS_ALONE, has_letters, n_letters, words_of
 
 FaultKind = Literal["empty", "loop", "length", "omission", "copy", "number", "url"]
 FAULT_KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
@@ -25,6 +26,11 @@ _STUTTER = re.compile(r"([^\W\d_]{1,10}?)\1{5,}")  # hahahahahaha, within a word
 _MARKS_LOOP = re.compile(r"([^\w\s])(?:(?:\s+\1){3,}|(?:\s*\1){4,})")  # ? ? ? ? ?
 _MILD_MARKS_LOOP = re.compile(r"([^\w\s])(?:\s*\1){2,}")
 _MILD_STUTTER = re.compile(r"([^\W\d_]{1,10}?)\1{2,}")
+_EMPTY_BRACKETS = re.compile(r"\(\s*\)|\[\s*\]|«\s*»|“\s*”|（\s*）|「\s*」")
+_BRACKETS = re.compile(
+    r"\([^()]*\w[^()]*\)|\[[^\[\]]*\w[^\[\]]*\]|«[^«»]*\w[^«»]*»|“[^“”]*\w[^“”]*”|（[^（）]*\w[^（）]*）"
+)
+_SHOWN = 30  # characters of a text that was left
 _N_CODES = sys.maxunicode + 1
 _MIN_COPIED_RUN = 5  # least number of source words in a row for a partial copy
 _USUAL_LOG_RATIO = 0.05  # ln(translation / source), in letters; measured: -0.1 to 0.2, by language pair and direction
@@ -195,8 +201,18 @@ def is_likely_length(n_src: float, n_text: float, *, cut_off: bool = False) -> b
 # Omissions
 
 
+def _emptied(src: str, text: str) -> list[Fault]:
+    """Return the fault "omission" if the translation has brackets with nothing between them, unlike the source."""
+    if not _EMPTY_BRACKETS.search(text) or _EMPTY_BRACKETS.search(src):
+        return []
+    in_src = _BRACKETS.search(src)
+    return [Fault("omission", in_src[0][1:-1] if in_src else "")]
+
+
 def _omission(src: str, text: str) -> list[Fault]:
     """Return the fault "omission" if the translation is shorter than its source and has fewer sentences."""
+    if emptied := _emptied(src, text):
+        return emptied
     n_src = len(sentence_spans(src.strip()))
     if n_src < 2 or _NO_FULL_STOP.search(text):
         return []
@@ -207,6 +223,13 @@ def _omission(src: str, text: str) -> list[Fault]:
 
 
 # Copies
+
+
+def find_left(src: str) -> list[Fault]:
+    """Return the fault "copy" if a part of a source is no text of a language by its length, and so stays as it is."""
+    run = LONG_RUN.search(without_addresses(src)) if len(src) >= LONGEST_WORD else None
+    left = src if len(src) > LONGEST_SENTENCE else run[0] if run else ""
+    return [Fault("copy", f"{left[:_SHOWN]}...")] if has_letters(left) else []
 
 
 def _copy(src: str, text: str) -> list[Fault]:

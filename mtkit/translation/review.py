@@ -25,6 +25,7 @@ from mtkit.quality.faults import (
     TOO_SHORT,
     Fault,
     FaultKind,
+    find_left,
     is_likely_length,
     length_error,
 )
@@ -184,6 +185,8 @@ class Review:
                 line = _join(pieces, translations, indices)
             if len(indices) > 1 and not any(fault.kind == "length" for fault in line.faults):
                 line = replace(line, faults=(*line.faults, *_joined_length(line)))
+            left = [fault for index in indices for fault in find_left(pieces[index].text)]
+            line = replace(line, faults=(*line.faults, *left)) if left else line
             self.tally.add(line.faults, changed=may_change and not line.faults, n_segments=line.n_segments)
             reviewed.append(line)
         return reviewed

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtkit.quality.faults import find_faults, is_likely_length
+from mtkit.quality.faults import find_faults, find_left, is_likely_length
 from mtkit.quality.numbers import lost_numbers
 from mtkit.text.words import n_letters
 
@@ -425,6 +425,36 @@ def test_a_long_text_of_few_words_is_not_taken_for_a_loop_but_said_twice_it_is()
 
 
 # Omissions
+@pytest.mark.parametrize(
+    ("src", "text", "omitted"),
+    [
+        ("He plays tennis (really).", "Il joue au tennis ().", ["really"]),
+        ("He plays [or not] tennis.", "Il joue [ ] au tennis.", ["or not"]),
+        ("Call run() (now).", "Appelez run() ().", []),
+        ("He plays tennis (really).", "Il joue au tennis (vraiment).", []),
+    ],
+)
+def test_brackets_without_their_content_are_an_omission(src, text, omitted):
+    assert [fault.detail for fault in find_faults(src, text) if fault.kind == "omission"] == omitted
+
+
+@pytest.mark.parametrize(
+    ("src", "left"),
+    [
+        ("a" * 100, ["aaa"]),
+        ("a" * 99, []),
+        ("My key is " + "Xy3+" * 30 + ", keep it.", ["Xy3"]),
+        ("See https://example.org/" + "a/b" * 60, []),
+        ("the house is red and " * 500, ["the"]),
+        ("the house is red and " * 400, []),
+        ("-" * 200, []),
+        ("我很喜欢橙子" * 30, []),
+    ],
+)
+def test_what_is_no_text_by_its_length_counts_as_copied(src, left):
+    assert [(fault.kind, fault.detail[:3]) for fault in find_left(src)] == [("copy", start) for start in left]
+
+
 @pytest.mark.parametrize(
     ("src", "text"),
     [

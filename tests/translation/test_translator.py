@@ -226,6 +226,16 @@ def test_a_line_is_divided_as_the_text_of_a_document_and_the_rest_stays(line, re
     assert translation.text == line
 
 
+def test_data_and_sentences_of_more_than_ten_thousand_characters_stay_and_are_named(warnings):
+    model = CopyModel()
+    translator = copying(model, by_sentence=True, on_suspect="warn")
+    lines = ["a" * 50_000, "a cat " * 1_700, "b"]
+    assert list(map(str.strip, translator.translate(lines))) == list(map(str.strip, lines))
+    assert [width for _, width in model.shapes] == [2]  # "b" and EOS
+    [message] = warnings()
+    assert "2 copy the source" in message and "lines 1, 2" in message
+
+
 def test_a_form_feed_divides_a_line_and_becomes_a_space():
     translator = copying(by_sentence=True)
     assert [[piece.text for piece in of_line] for of_line in translator.pieces(["a cat\fa dog"])] == [
