@@ -41,7 +41,7 @@ class Config(Section):
     )
     tokenizer: TokenizersConfig = Field(TokenizersConfig(), description="how to split text into tokens")
     model: ModelConfig = Field(ModelConfig(), description="architecture of the network")
-    train: TrainConfig = Field(description="how to train, and when to stop")
+    train: TrainConfig = Field(TrainConfig(), description="how to train, and when to stop")
     decode: DecodeConfig = Field(DecodeConfig(), description="how to translate")
 
     @model_validator(mode="after")
@@ -52,7 +52,7 @@ class Config(Section):
         if len(self.data.stages) == 1:
             return self
         train, key = self.train, "a weight or min_score of data.train that changes"
-        if train.patience is not None:
+        if train.patience is not None and "patience" in train.model_fields_set:
             raise ValueError(
                 f"train.patience={train.patience} could stop the run before {key} has its last value; set it to null"
             )

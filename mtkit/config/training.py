@@ -10,6 +10,7 @@ from mtkit.config.section import ConfigPath, Section
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 DEFAULT_BATCH_TOKENS = 4096
+_PATIENCE = 10  # validations; as Marian's --early-stopping
 
 
 def _as_text(value: object) -> object:
@@ -160,7 +161,11 @@ class TrainConfig(Section):
         "the mean over all of them",
     )
     patience: int | None = Field(
-        None, ge=1, le=10**12, description="stop after this many validations without improvement"
+        None,
+        ge=1,
+        le=10**12,
+        description="stop after this many validations without improvement; default: never, or 10 if the config sets no "
+        "limit on updates, epochs or time",
     )
     average_best: int = Field(
         4, ge=1, le=1000, description="average the weights of this many of the best checkpoints in the bundle"
@@ -179,11 +184,13 @@ class TrainConfig(Section):
                 raise ValueError(f"budget={error}") from None
             for key, value in ends.items():
                 raise ValueError(f"budget={self.budget} and {key}={value} both limit this run: set one of them to null")
-        elif not ends and self.patience is None:
+        elif not ends and self.patience is None and "patience" in self.model_fields_set:
             raise ValueError("nothing stops this run: set max_steps, max_epochs, max_minutes, budget or patience")
         elif not ends and (self.schedule == "cosine" or self.r_drop_from):
             key = "schedule=cosine" if self.schedule == "cosine" else f"r_drop_from={self.r_drop_from}"
             raise ValueError(f"{key} needs a fixed end: set max_steps, max_epochs, max_minutes or budget")
+        elif not ends:
+            self._give_way(patience=_PATIENCE)
         if self.r_drop_from and self.patience is not None:
             raise ValueError(
                 f"r_drop_from={self.r_drop_from} and patience={self.patience}: the run could stop before R-Drop "

@@ -16,6 +16,7 @@ import torch
 
 from mtkit.config.distillation import DistillConfig
 from mtkit.config.schema import Config, Task
+from mtkit.config.training import TrainConfig
 from mtkit.cores import use_of_others
 from mtkit.data.encoded import PAIRS, Words
 from mtkit.data.labelled import EXAMPLES
@@ -31,7 +32,14 @@ from mtkit.training.preparation.pace import worth_of
 from mtkit.training.preparation.prepare import prepare
 from mtkit.training.preparation.warm_start import inherit
 from mtkit.training.trainer import Trainer
-from mtkit.training.update.budget import VALIDATE_EVERY, Timing, expected_ending, expected_updates, shortage
+from mtkit.training.update.budget import (
+    VALIDATE_EVERY,
+    Timing,
+    expected_ending,
+    expected_updates,
+    least_updates,
+    shortage,
+)
 from mtkit.training.update.checkpoint import Checkpoints
 from mtkit.training.update.optimizer_step import Updater
 
@@ -87,6 +95,7 @@ class TimePlan:
     ending: float  # averaging, last scores, writing the model
     n_validations: int | None
     total: float | None  # None: depends on train.patience
+    at_least: float | None  # seconds before train.patience can end the run; None: another limit ends it at a known step
 
 
 @dataclass(frozen=True)
@@ -229,6 +238,7 @@ def _plan(probe: Probe) -> RunPlan:
             ending=ending,
             n_validations=n_validations,
             total=parts and _seconds(timing, *parts) + ending,
+            at_least=_least_seconds(cfg, timing) + ending if steps is None else None,
         ),
         disk=_disk(trainer, probe.checkpoint, steps, n_validations),
         chosen=trainer.run.reasons,
@@ -266,6 +276,11 @@ def _ends(probe: Probe, steps_per_epoch: int) -> tuple[dict[str, int | None], in
 def _seconds(timing: Timing, steps: int, n_validations: int) -> float:
     """Return the seconds to the end of the last validation."""
     return timing.prepared + steps * timing.update + n_validations * (timing.validation + timing.save)
+
+
+def _least_seconds(cfg: TrainConfig, timing: Timing) -> float:
+    """Return the seconds to the last validation of a run that only patience ends, if its first one is the best."""
+    return _seconds(timing, least_updates(cfg), 1 + (cfg.patience or 0))
 
 
 def _stages(trainer: Trainer, steps: int) -> list[StagePlan]:

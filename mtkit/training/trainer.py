@@ -19,7 +19,7 @@ from mtkit.training.metrics_log import MetricsLog, NoMetricsLog
 from mtkit.training.preparation.pace import Outlook
 from mtkit.training.preparation.prepared import Prepared
 from mtkit.training.run_bar import RunBar, estimated_steps
-from mtkit.training.update.budget import Budget, Timing, expected_updates
+from mtkit.training.update.budget import Budget, Timing, expected_updates, least_updates
 from mtkit.training.update.checkpoint import Checkpoint, Start, check_fits
 from mtkit.training.update.divergence import Divergence, Recovery
 from mtkit.training.update.schedule import fraction_done, learning_rate, limits_reached, r_drop_weight
@@ -144,6 +144,13 @@ class Trainer:
             n_updates = estimated_steps(self.cfg.train, self.state.progress(), self.epoch_size.n_updates)
         if n_updates and self.cfg.train.init_from is None:  # a trained model needs few
             self._outlook.begin(n_updates)
+        elif not n_updates and self.cfg.train.patience:
+            least = least_updates(self.cfg.train)
+            epochs = least / self.epoch_size.n_updates
+            log.info(
+                f"this run ends after {counted(self.cfg.train.patience, 'validation')} without improvement "
+                f"(train.patience), and makes at least {least:,} updates, {epochs:.1f} epochs"
+            )
         if n_updates and len(self.run.corpus.sizes) > 1:
             for use in self.run.uses_in(n_updates):
                 log.info(f"mix: {use.described(self.corpus.words.one)}")

@@ -202,8 +202,11 @@ def test_the_command_prints_the_plan_and_fails_if_the_budget_is_too_short(make_c
 
 
 def test_a_run_limited_only_by_patience_has_no_total(make_config):
-    plan = make_plan(make_config(max_steps=None, patience=3), PROBE_S)
+    plan = make_plan(make_config(max_steps=None, patience=3, validate_every=20), PROBE_S)
     assert (plan.steps, plan.ends, plan.time.total) == (None, {"patience": None}, None)
+    took = plan.time  # the first validation, and three more that are no better
+    training = 4 * (20 * took.update + took.validation + took.saving)
+    assert took.at_least == pytest.approx(took.preparing + training + took.ending)
 
 
 def test_what_the_filters_drop_is_counted_by_reason(make_config, corpus, tmp_path):

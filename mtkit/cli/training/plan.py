@@ -143,7 +143,8 @@ def _course_rows(plan: plans.RunPlan) -> list[tuple[str, str]]:
         f"train.{key}" + (" (unpredictable)" if step is None else f" (step {step:,})")
         for key, step in plan.ends.items()
     )
-    total = "until train.patience stops it" if took.total is None else duration_of(took.total)
+    least = "" if took.at_least is None else f", at least {duration_of(took.at_least)}"
+    total = f"until train.patience stops it{least}" if took.total is None else duration_of(took.total)
     steps = "unknown" if plan.steps is None else f"{plan.steps:,}"
     looks = "" if took.n_validations is None else f", {took.n_validations:,} in all"
     epochs = "" if plan.steps is None else f" ({plan.steps / plan.steps_per_epoch:.1f} epochs)"

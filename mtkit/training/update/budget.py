@@ -118,6 +118,12 @@ def expected_updates(cfg: TrainConfig, timing: Timing, update_s: float) -> tuple
     return max(0, int((training - (n_validations - 1) * looking) / update_s)), n_validations
 
 
+def least_updates(cfg: TrainConfig) -> int:
+    """Return after how many updates train.patience alone can end a run: if its first validation remains the best."""
+    every = VALIDATE_EVERY if cfg.validate_every == "auto" else cfg.validate_every
+    return every * (1 + (cfg.patience or 0))
+
+
 def _interval(timing: Timing, training: float, second_half: bool) -> float:
     """Return the seconds from the end of a validation to the next."""
     often_enough = (timing.validation + timing.save) * (1 / _MOST_VALIDATION - 1)

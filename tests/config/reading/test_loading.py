@@ -163,15 +163,23 @@ def test_keys_that_do_not_fit_together_are_reported_at_the_first_key_of_the_mess
     endless = MINIMAL.replace("max_steps: 5000", "patience: 3") + "  r_drop: 3\n  r_drop_from: 0.3\n"
     assert_facts([first(endless)], [("line 7: train.r_drop_from=0.3 ", "max_steps, max_epochs, max_minutes or budget")])
     assert_facts([first(endless + "  max_epochs: 9\n")], [("line 7: train.r_drop_from=0.3 ", "train.patience=3")])
-    nothing = MINIMAL.replace("max_steps: 5000", "lr: 1")
+    nothing = MINIMAL.replace("max_steps: 5000", "patience: null")
     limits = "max_steps, max_epochs, max_minutes, budget or patience"
     assert_facts([first(nothing)], [("line 4: train: ", limits)])
 
 
+def test_a_run_without_a_limit_ends_when_dev_no_longer_improves(tmp_path):
+    path, data = tmp_path / "small.yaml", "{train: [{tsv: a.tsv}], dev: {tsv: b.tsv}}"
+    for train, patience in (("{lr: 1.0e-3}", 10), ("{max_epochs: 9}", None), ("{patience: 3}", 3)):
+        path.write_text(f"data: {data}\ntrain: {train}\n")
+        assert load_config(path).train.patience == patience
+    path.write_text(f"data: {data}\n")
+    assert load_config(path).train.patience == 10, "the whole section may be left out"
+
+
 def test_missing_sections_are_explained(tmp_path):
     facts = [
-        ("small.yaml: 2 problems",),
-        ("train: missing (", str(Config.model_fields["train"].description)),
+        ("small.yaml: 1 problem",),
         ("line 1: data.dev: missing (", str(DataConfig.model_fields["dev"].description)),
     ]
     assert_facts(problems(tmp_path, "data:\n  train: [{tsv: a.tsv}]\n"), facts)
