@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 from mtkit.documents.document import Document, Part
 from mtkit.documents.pages import html_tags, html_text
@@ -17,7 +18,7 @@ from mtkit.documents.places import line_of
 from mtkit.documents.reading import Options, parsed_part
 from mtkit.documents.skeleton import Reading, Segment, hold_out, without_held_out
 from mtkit.errors import DataError
-from mtkit.text.inline import Code, Inline
+from mtkit.text.inline import Code, Inline, Kind
 from mtkit.text.inline_tags import without_tags
 from mtkit.text.placeholders import PROSE
 from mtkit.text.templates import outside_templates, writer
@@ -32,9 +33,6 @@ _INLINE = frozenset(
 _SKIPPED = html_text.RAW | {"pre", "metadata"}
 _MOST_IN_CUSTOM = 20  # tags of a custom element that is part of a sentence
 _SHOWN = frozenset(["pre", "textarea", "xmp", "iframe"])
-_NOT_TRANSLATED = re.compile(
-    r"""\stranslate\s*=\s*["']?no\b|\sclass\s*=\s*["'][^"']*(?<![\w-])notranslate(?![\w-])""", re.IGNORECASE
-)
 _ATTRIBUTE = re.compile(
     r"""\s(?P<name>[\w:-]+)\s*=\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>[^\s"'=<>`]+))"""
 )
@@ -203,24 +201,70 @@ def declared(beginning: str) -> str | None:
 
 
 def _is_skipped(tag: re.Match[str]) -> bool:
-    """Return whether what an element holds is not to be translated."""
-    name = tag["name"].lower()
-    return name in _SKIPPED or name in html_text.KEPT or bool(_NOT_TRANSLATED.search(tag["rest"]))
+    """Return whether what an element holds is not to be translated, but for parts of it that say they are."""
+    name, translate = tag["name"].lower(), html_text.translates(tag)
+    if translate is False:
+        return True
+    return (name in _SKIPPED or name in html_text.KEPT) and not (translate and name in html_text.MAY_BE_LANGUAGE)
+
+
+class _Kept(NamedTuple):
+    """A stretch of a page that stays as it is."""
+
+    end: int
+    is_rest: bool  # it goes on, behind an element within it that is to be translated
+    kind: Kind = "single"  # around such elements it opens and closes
+    name: str = ""
+
+    def code(self, text: str, start: int) -> Code:
+        """Return the stretch, which starts there, as a code."""
+        return Code(text[start : self.end], self.kind, self.name)
+
+
+def _kept(tags: Sequence[FoundTag], ends: Mapping[int, int], *, is_xml: bool) -> dict[int, _Kept]:
+    """Return what is not to be translated, by where it starts (Internationalization Tag Set 2.0, section 8.1)."""
+    kept: dict[int, _Kept] = {}
+    around: dict[int, int] = {}  # of the closing tag of an element to translate: the end of the one around it
+    at = 0
+    for index, (start, end, tag) in enumerate(tags):
+        if start < at or tag is None:
+            continue
+        if index in around:
+            start, last = end, around[index]
+        elif html_text.kind_of(tag, is_xml=is_xml) == "open" and _is_skipped(tag):
+            last = tags[ends.get(index, index)][1]
+        else:
+            continue
+        at = last
+        for i in range(index + 1, len(tags)):
+            first, _, inner = tags[i]
+            if first >= last:
+                break
+            if inner is not None and i in ends and html_text.translates(inner):
+                at, around[ends[i]] = first, last
+                break
+        is_rest = index in around
+        kind: Kind = "open" if at < last and not is_rest else "close" if at == last and is_rest else "single"
+        kept[start] = _Kept(at, is_rest, kind, "" if kind == "single" else f"kept until {last}")
+    return kept
 
 
 def values_in(text: str, tags: Sequence[FoundTag], *, is_xml: bool = False) -> Iterator[Value]:
     """Yield what is text inside codes: the values of some attributes, and texts in drawings and formulas."""
     ends = html_text.ends_of(tags, is_xml=is_xml)
+    kept = _kept(tags, ends, is_xml=is_xml)
     until = end_of_drawing = 0
     for index, (start, end, tag) in enumerate(tags):
         name = "" if tag is None else tag["name"].lower()
         if tag is not None and not tag["close"] and start >= until:
-            is_kept = bool(_NOT_TRANSLATED.search(tag["rest"]))
+            is_kept = html_text.translates(tag) is False
             if name == "svg" and not is_kept:
                 end_of_drawing = max(end_of_drawing, tags[ends.get(index, index)][0])
             elif _is_skipped(tag) and (is_kept or name != "math"):
-                until = tags[ends.get(index, index)][1]
+                until = kept[start].end if start in kept else tags[ends.get(index, index)][1]
             yield from () if is_kept else _attributes(tag, is_xml=is_xml)
+        if start >= until and end in kept and kept[end].is_rest:
+            until = kept[end].end
         if until <= end < len(text) and (end <= end_of_drawing or (name == "mtext" and tag and not tag["close"])):
             raw = text[end : tags[index + 1][0] if index + 1 < len(tags) else len(text)]
             if _is_text(raw, is_xml=is_xml):
@@ -266,7 +310,7 @@ def _remarks(text: str, tags: Sequence[FoundTag], *, is_xml: bool) -> Iterator[s
         until = tags[index if last is None else last][1]
         if last is None and name in html_text.RAW:
             yield f"{line_of(text)(start)}: <{name}> is never closed, so all behind it stays as it is"
-        elif last is not None and name in _SHOWN and not _NOT_TRANSLATED.search(tag["rest"]):
+        elif last is not None and name in _SHOWN and html_text.translates(tag) is None:
             n_left[f"<{name}>"] += has_letters(text[end : tags[last][0]])
     if left := [f"{n} {name}" for name, n in n_left.items() if n]:
         yield f"the text in {', '.join(left)} stays as it is"
@@ -286,6 +330,7 @@ def _runs(text: str, tags: Sequence[FoundTag], *, is_xml: bool = False) -> Itera
     """Yield the pieces between block elements."""
     ends = html_text.ends_of(tags, is_xml=is_xml)
     custom = _custom_parts(text, tags, ends)
+    kept = _kept(tags, ends, is_xml=is_xml)
     run: list[Piece] = []
     n_open = Counter[str]()  # inline elements in this run, by name
     at = 0
@@ -301,8 +346,8 @@ def _runs(text: str, tags: Sequence[FoundTag], *, is_xml: bool = False) -> Itera
         is_inline = _is_inline(tag) or index in custom
         if kind == "open" and _is_skipped(tag):
             is_all = index not in ends and name in html_text.RAW  # never closed: to a browser, all the rest is in it
-            at = len(text) if is_all else tags[ends.get(index, index)][1]
-            code = Code(text[start:at], "single")
+            at = len(text) if is_all else kept[start].end
+            code = Code(text[start:at], "single") if is_all else kept[start].code(text, start)
             is_break = not is_inline
         else:
             code = Code(text[start:end], kind, name, "\n" if name == "br" else "")
@@ -310,12 +355,15 @@ def _runs(text: str, tags: Sequence[FoundTag], *, is_xml: bool = False) -> Itera
         if is_break:
             yield run
             run, n_open = [], Counter[str]()
-            continue
-        run.append(Piece(start, at, code))
-        if code.kind == "open":
-            n_open[name] += 1
-        elif code.kind == "close" and n_open[name]:
-            n_open[name] -= 1
+        else:
+            run.append(Piece(start, at, code))
+            if code.kind == "open" and start not in kept:
+                n_open[name] += 1
+            elif code.kind == "close" and n_open[name]:
+                n_open[name] -= 1
+        if at == end and end in kept and kept[end].is_rest:
+            at = kept[end].end
+            run.append(Piece(end, at, kept[end].code(text, end)))
     yield [*run, *([Piece(at, len(text))] if at < len(text) else [])]
 
 

@@ -17,6 +17,7 @@ _COMMENT_END = re.compile("--!?>")
 VOID = frozenset(["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"])
 RAW = frozenset(["script", "style", "textarea", "xmp", "iframe", "noembed", "noframes"])  # whose content has no tags
 KEPT = frozenset(["code", "kbd", "math", "samp", "script", "style", "svg", "var"])  # what is inside is not language
+MAY_BE_LANGUAGE = frozenset(["code", "kbd", "pre", "samp", "var"])  # if they say so
 _ANNOTATIONS = frozenset(["rt", "rp", "rtc"])  # of ruby text: how its base is read
 _MARK = re.compile(r"[(\[]?(?:\d{1,4}|[*†‡§¶#°]{1,4}|\[[a-z]\])[)\]]?")
 _LETTER_MARK = re.compile(r"[a-z]|[ivx]{1,5}")
@@ -25,7 +26,8 @@ _GAP = re.compile(r"\s*(?P<bracket>[(\[]?)\Z")
 _CLOSING = {"(": ")", "[": "]"}
 _MOST_IN_NOTE = 8  # pieces
 _LANGUAGE = re.compile(r"""\s(?:xml:)?lang\s*=\s*["']?([a-zA-Z]{2,3}(?:[-_]\w+)*)""", re.IGNORECASE)
-NOT_TRANSLATED = re.compile(r"""\stranslate\s*=\s*["']?no\b""", re.IGNORECASE)
+_TRANSLATE = re.compile(r"""\stranslate\s*=\s*(?:["'](yes|no|)["']|(yes|no)(?=[\s/]|$))""", re.IGNORECASE)
+_NO_TRANSLATE = re.compile(r"""\sclass\s*=\s*(?:["'][^"']*(?<![\w-]))?notranslate(?![\w-])""", re.IGNORECASE)
 
 FoundTag = tuple[int, int, re.Match[str] | None]  # from, up to; None for a comment
 
@@ -149,9 +151,17 @@ def code_of(tag: re.Match[str]) -> Code | None:
     name, kind = tag["name"].lower(), kind_of(tag)
     if kind == "single":
         return Code(tag[0], kind, text=" " if name == "br" else "")
-    if kind == "open" and (name in KEPT or NOT_TRANSLATED.search(tag["rest"])):
+    translate = translates(tag)
+    if kind == "open" and (translate is False or (name in KEPT and not (translate and name in MAY_BE_LANGUAGE))):
         return None
     return Code(tag[0], kind, name)
+
+
+def translates(tag: re.Match[str]) -> bool | None:
+    """Return whether a tag says that its element is to be translated; None if it says nothing."""
+    if found := _TRANSLATE.search(tag["rest"]):
+        return (found[1] or found[2] or "yes").lower() == "yes"
+    return False if _NO_TRANSLATE.search(tag["rest"]) else None
 
 
 def tags(line: str) -> Iterator[FoundTag]:

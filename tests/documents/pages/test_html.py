@@ -63,7 +63,7 @@ def test_a_page_keeps_its_encoding(encoding):
 _PIECES = ["<b>", "</b>", "<p>", "</p>", "<i>", "</i>", "<br>", "<img alt='a word'>", "<script>", "</script>", "<pre>",
            "</pre>", "<!-- a <b> -->", "<a title=\"b c\" href='x'>", "</a>", "word",
            "two words. And more.", "&amp;", " ", "\n", "\"", "<?x?>", "é",
-           "<code>", "</code>", "<div translate=no>", "</div>"]  # fmt: skip
+           "<code>", "</code>", "<div translate=no>", "</div>", "<p translate=yes>", "<b translate='yes'>"]  # fmt: skip
 
 
 _BROKEN = ["<!--", "-->", "<", ">", "<x", "<!DOCTYPE", "<b", "='", "</", "&#x110000;", "&", "]]>", "<![CDATA["]
@@ -271,3 +271,25 @@ def test_blade_directives_and_values_stay():
     wanted = page.replace("the cat", "THE CAT").replace("it is", "IT IS").replace("} and {", "} AND {")
     wanted = wanted.replace("now", "NOW").replace("go to", "GO TO")
     assert translated(page.encode(), "html", loud_prose).raw.decode() == wanted
+
+
+@pytest.mark.parametrize(
+    ("page", "wanted"),  # W3C, Internationalization Tag Set 2.0, section 8.1, and HTML, section 3.2.6.2
+    [
+        ("<div translate=no>a <p translate=yes>b <i>c</i></p> d <img alt=e></div>f", "b c f"),
+        ("<p>a <b translate='no'>b <i translate=''>c</i> d</b> e", "a c e"),
+        ("<p translate='NO' title='a b'>c <b translate=yes title='d e'>f</b></p>", "d e f"),
+        ("<div translate=no><div translate=yes><p translate=no>a</p><p>b</p></div>c</div>d", "b d"),
+        ("<p>a <code translate=yes>b</code> <code>c</code>", "a b"),
+        ("<p class='x notranslate'>a</p><p class=notranslate>b</p><p class=notranslate-x>c</p>", "c"),
+        ("<p class=notranslate translate=yes>a</p><p translate=maybe>b</p><p translate=no-x>c</p>", "a b c"),
+        ("<script translate=yes>a</script><svg translate=no><text>b</text></svg><p>c", "c"),
+        ("<p translate=no>a <br> <b translate=yes>b <b translate=no>c <b translate=yes>d</b></b></b></p>", "b d"),
+    ],
+)
+def test_what_is_to_be_translated_is_inherited(page, wanted):
+    assert translated(page.encode(), "html").raw.decode() == page
+    found = translated(page.encode(), "html", loud).raw.decode()
+    assert found.lower().replace('"', "'") == page.lower().replace('"', "'")
+    outside = re.sub("translate='NO'", "", found)
+    assert sorted(re.findall(r"\b[A-Z]\b", outside)) == wanted.upper().split()
