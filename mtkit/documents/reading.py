@@ -1,7 +1,9 @@
 """Read a document in the format that its file extension or an option gives."""
 
 import codecs
-from collections.abc import Callable, Mapping
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -10,6 +12,7 @@ from mtkit.documents.document import Document, Parsed, Part, naming
 from mtkit.documents.skeleton import Reading
 from mtkit.errors import DataError, UsageError
 from mtkit.pair_files.encodings import BOMS, check_encodings, encoding_of_zeros, likely_encoding
+from mtkit.text.templates import IN_PROSE
 
 MOST_BYTES = 100_000_000  # of a document, unpacked
 FORMATS: Mapping[str, tuple[str, ...]] = {  # and their file extensions
@@ -54,6 +57,8 @@ class Options:
 
 
 _NO_OPTIONS = Options()
+_FIELD = re.compile(IN_PROSE)
+_MOST_FIELDS = 10  # listed
 Read = Callable[[bytes, Options], Document]  # what the module of each format has as `read`; raises DataError
 
 
@@ -106,9 +111,21 @@ def document_of(raw: bytes, format_name: str, options: Options, name: str = "doc
         document = read(raw, options)
         for part in document.parts:
             _ = part.reading  # so that an error is raised now
-        return replace(document, src_lang=options.src_lang)
+        return replace(document, src_lang=options.src_lang, remarks=[*document.remarks, *_words_kept(document)])
     except DataError as error:
         raise DataError(f"{name}: {error}") from None
+
+
+def _words_kept(document: Document) -> Iterator[str]:
+    """Yield which words of the text stay as they are because they could be fields of a template."""
+    if IN_PROSE not in document.placeholders:
+        return
+    segments = (segment for part in document.parts for segment in part.reading.all_segments)
+    fields = Counter(field for segment in segments for field in _FIELD.findall(segment.inline.text))
+    if fields:
+        more = ", ..." if len(fields) > _MOST_FIELDS else ""
+        listed = ", ".join(field for field, _ in fields.most_common(_MOST_FIELDS))
+        yield f"words that stay as they are, because they could be fields of a template: {listed}{more}"
 
 
 def text_part(

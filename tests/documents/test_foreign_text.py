@@ -104,3 +104,11 @@ def test_without_a_source_language_all_text_is_translated():
 )
 def test_a_text_is_in_another_script(text, lang, is_other):
     assert is_in_another_script(text, lang) is is_other
+
+
+def test_words_that_could_be_fields_of_a_template_are_named():
+    page = b"<p>The [optional] part, the [optional] end, &lt;name> and :user; a [b c] at 10:30.</p>"
+    [remark] = document_of(page, "html", Options()).remarks
+    assert remark.endswith(": [optional], <name>, :user")
+    assert document_of(b"<p>A cat at 10:30.</p>", "html", Options()).remarks == []
+    assert document_of(b'{"a": "The [optional] part"}', "json", Options()).remarks == []
