@@ -70,9 +70,12 @@ def primary_code(code: str | None) -> str:
     return _SHORTEST.get(bare, bare)
 
 
+_UNKNOWN = ("und", "mul", "mis")  # ISO 639-2: undetermined, several, without a code
+
+
 def is_another_language(code: str | None, wanted: str | None) -> bool:
     """Return whether a text is marked as in another language than the wanted one; False if either is unknown."""
-    return bool(code and wanted) and primary_code(code) != primary_code(wanted)
+    return bool(code and wanted) and primary_code(code) not in (primary_code(wanted), *_UNKNOWN)
 
 
 def are_one_language(one: str, other: str) -> bool:

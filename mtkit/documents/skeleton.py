@@ -157,10 +157,22 @@ class Skeleton:
             at = stop
         return "".join([*parts, self._text[at:end]])
 
-    def add(self, start: int, end: int, inline: Inline, place: str, write: Render = str, render: Render = str) -> None:
+    def add(
+        self,
+        start: int,
+        end: int,
+        inline: Inline,
+        place: str,
+        write: Render = str,
+        render: Render = str,
+        *,
+        lang: str | None = None,
+        foreign: tuple[str, ...] = (),
+    ) -> None:
         """Make characters start to end a segment; `raw` of them is inline.source.
 
         write: turns text into that of the document. render: turns the translation with its codes into it.
+        lang, foreign: as of a `Segment`.
         """
 
         def put(filled: Filled) -> list[Edit]:
@@ -171,7 +183,7 @@ class Skeleton:
         del self._starts[first:], self._places[first:]
         self._starts.append(start)
         self._places.append((len(self._segments), end))
-        self._segments.append(Segment(inline, place, put=put, write=write))
+        self._segments.append(Segment(inline, place, put=put, write=write, lang=lang, foreign=foreign))
 
     def reading(self) -> Reading:
         """Return the text with its segments, in order."""

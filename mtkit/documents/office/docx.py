@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from mtkit.documents.document import Document
 from mtkit.documents.office import ooxml
@@ -11,11 +12,13 @@ from mtkit.documents.office.ooxml import ALT_ATTRIBUTES, PREFIXES, PROPERTIES, F
 from mtkit.documents.office.runs import Item, Raw, RunStyle, add_paragraph, is_code_style
 from mtkit.documents.reading import Options
 from mtkit.documents.skeleton import Reading, Skeleton
+from mtkit.languages import is_another_language
 from mtkit.markup import xml_tokens
 from mtkit.markup.xml_tree import Frame, Xml
 from mtkit.text.inline import Kind
+from mtkit.text.inline_tags import without_tags
 from mtkit.text.placeholders import PROSE
-from mtkit.text.words import has_letters
+from mtkit.text.words import has_letters, words_of
 
 _RUN = Names("w:r", "w:rPr", "w:t")
 _IGNORED_FORMAT = re.compile(
@@ -48,6 +51,9 @@ _RAISED = re.compile(r'vertAlign [^<>]*"superscript"|rStyle [^<>]*"(?:foot|end)n
 _PARAGRAPH_STYLE = re.compile(r"""\s*<[\w.-]*:?pPr\s*>\s*<[\w.-]*:?pStyle\s[^<>]*?val=["']([^"']*)""")
 _RUN_STYLE = re.compile(r"""<[\w.-]*:?rStyle\s[^<>]*?val=["']([^"']*)""")
 _LEFT_OUT = frozenset(["w:pPr", "w:proofErr"])
+_LANGUAGE = re.compile(r"""<[\w.-]*:?lang\s[^<>]*?\bval=["']([a-zA-Z]{2,3}(?:[-_]\w+)*)["']""")
+_NO_LANGUAGE = "zxx"  # for text without a check of spelling
+_FEWEST_OTHERS = 3  # words for each one that is marked as in another language; else the marks are wrong
 _TEXT_FIELDS = frozenset(["HYPERLINK", "TOC", "QUOTE"])  # whose result is text; the rest are numbers, dates and names
 _STORIES = (
     *("document.main", "template.main", "document.macroEnabled.main", "template.macroEnabledTemplate.main"),
@@ -58,15 +64,16 @@ _STORIES = (
 def read(raw: bytes, options: Options) -> Document:
     """Read a DOCX, or a DOCM, DOTX or DOTM. Raises DataError if it is another format, damaged or encrypted."""
     archive = Archive(raw, "DOCX")
-    readers = {f"ml.{name}": _STORY for name in _STORIES} | {f"ms-word.{name}": _STORY for name in _STORIES}
+    story = _STORY._replace(read=partial(read_story, src_lang=options.src_lang))
+    readers = {f"ml.{name}": story for name in _STORIES} | {f"ms-word.{name}": story for name in _STORIES}
     readers |= {"chart": ooxml.DRAWINGS, "diagramData": ooxml.DRAWINGS, "diagramDrawing": ooxml.DRAWINGS}
     readers |= {"core-properties": PROPERTIES}
     return archive.document(list(ooxml.parts(archive, ooxml.types(archive), readers, _STORIES[:4], "DOCX")), PROSE)
 
 
-def read_story(xml: Xml) -> Reading:
+def read_story(xml: Xml, src_lang: str | None = None) -> Reading:
     """Return the paragraphs of a member, those of text boxes among them, and the descriptions of pictures."""
-    return _Story(xml).reading()
+    return _Story(xml, src_lang).reading()
 
 
 _STORY = Reader(
@@ -131,9 +138,37 @@ def _owner(fields: list[_Field]) -> _Field | None:
     return next((field for field in fields if not (field.in_result and field.is_text)), None)
 
 
+def _foreign_runs(xml: Xml, src_lang: str | None) -> dict[int, str]:
+    """Return the language of each run in another one than the source.
+
+    Word guesses languages. So marks count only if most of the text has others, and not for text whose words mostly
+    occur in the rest of the text, too.
+    """
+    if src_lang is None or "lang" not in xml.text:
+        return {}
+    foreign: dict[int, tuple[str, list[str]]] = {}
+    words, n_words, n_foreign = set[str](), 0, 0
+    for run, (token, name) in enumerate(zip(xml.tokens, xml.names, strict=True)):
+        if name != "w:r" or token.kind != "open":
+            continue
+        of_run = xml.text[token.end : xml.end(run)]
+        found = _LANGUAGE.search(of_run)
+        own = [word for word in words_of(without_tags(of_run).casefold()) if word.isalpha()]
+        n_words += len(own)
+        if found and found[1] != _NO_LANGUAGE and is_another_language(found[1], src_lang):
+            foreign[run] = found[1], own
+            n_foreign += len(own)
+        else:
+            words.update(own)
+    if n_foreign * _FEWEST_OTHERS > n_words - n_foreign:
+        return {}
+    return {run: lang for run, (lang, own) in foreign.items() if 2 * sum(word in words for word in own) <= len(own)}
+
+
 class _Story:
-    def __init__(self, xml: Xml) -> None:
+    def __init__(self, xml: Xml, src_lang: str | None) -> None:
         self._xml, self._skeleton = xml, Skeleton(xml.text)
+        self._foreign = _foreign_runs(xml, src_lang)
         self._formats = Formats(self._xml, _RUN, _IGNORED_FORMAT)
         self._owners = _owners(self._xml)
         self._style = RunStyle(self._formats.style.close, self._formats.style.text, _write)
@@ -232,10 +267,21 @@ class _Story:
             if owner is None and not is_mark and (name == "w:t" or name in _CHARACTERS):
                 text = self._text(index)
                 if has_letters(text) or not _RAISED.search(format):
-                    yield Item(start, end, "text", text, format), None
+                    yield self._text_item(run, index, text, format), None
                     continue
             raw = Raw(format, self._skeleton.raw(token.start, xml.end(index)))
             yield Item(start, end, "single", "\n" if name in _BREAKS else "", markup=(raw,)), owner
+
+    def _text_item(self, run: int, index: int, text: str, format: str) -> Item:
+        """Return a text of a run; with the run's own properties if they say that it is in another language."""
+        xml, lang = self._xml, self._foreign.get(run)
+        start, end = xml.tokens[run].start, xml.end(run)
+        if lang is None:
+            return Item(start, end, "text", text, format)
+        first = next(child for child in xml.children(run) if xml.names[child] == "w:rPr")
+        properties = xml.text[xml.tokens[run].start : xml.end(first)]
+        raw = Raw(properties, self._skeleton.raw(xml.tokens[index].start, xml.end(index)))
+        return Item(start, end, "text", text, format, lang=lang, own=(raw,))
 
     def _text(self, index: int) -> str:
         if self._xml.names[index] != "w:t":

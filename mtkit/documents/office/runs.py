@@ -43,6 +43,9 @@ class Item:
     name: str = ""  # of a code with a partner
     is_soft: bool = False  # a code that may cross others, as a range of a comment does
     has_base: bool = False  # a code whose text has a base format of its own, as that of a link
+    is_text: bool = False  # a code that is text itself, as `Code.is_text`
+    lang: str | None = None  # of text in another language than that of the document
+    own: tuple[Raw, ...] = ()  # such text, as it stands in the document
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ class _Action(NamedTuple):
 
 def add_paragraph(skeleton: Skeleton, items: Sequence[Item], style: RunStyle, place: str) -> None:
     """Add a segment from the first item with text to the last one."""
+    items, foreign, lang = _with_foreign(items)
     kept = [item for item in _uncrossed(items) if item.kind != "text" or item.text]
     first, end = _trim(kept)
     if not any(item.kind == "text" and has_letters(item.text) for item in kept[first:end]):
@@ -82,7 +86,27 @@ def add_paragraph(skeleton: Skeleton, items: Sequence[Item], style: RunStyle, pl
         writer.items(after)
         return writer.done()
 
-    skeleton.add(start, stop, inline, place, style.write, render)
+    skeleton.add(start, stop, inline, place, style.write, render, lang=lang, foreign=foreign)
+
+
+def _with_foreign(items: Sequence[Item]) -> tuple[Sequence[Item], tuple[str, ...], str | None]:
+    """Make codes of text in another language; also return this text, or its language if there is no other text."""
+    texts = [item for item in items if item.kind == "text" and has_letters(item.text)]
+    if not any(item.lang for item in texts) or all(item.lang for item in texts):
+        return items, (), texts[0].lang if texts else None
+    found: list[Item] = []
+    phrases: list[str] = []
+    for item in items:
+        follows = bool(found) and found[-1].is_text
+        if not item.lang or not (follows or has_letters(item.text)):
+            found.append(item)
+        elif follows:
+            found[-1] = replace(found[-1], end=item.end, markup=found[-1].markup + item.own)
+            phrases[-1] += item.text
+        else:
+            found.append(Item(item.start, item.end, "single", markup=item.own, is_text=True))
+            phrases.append(item.text)
+    return found, tuple(phrase.strip() for phrase in phrases), None
 
 
 def _uncrossed(items: Sequence[Item]) -> list[Item]:
@@ -110,7 +134,7 @@ def _trim(items: Sequence[Item]) -> tuple[int, int]:
     """Return the first item, and the end, of what is left without white space and codes around the text."""
     text, pieces = "", []
     for item in items:
-        code = None if item.kind == "text" else Code("", item.kind, item.name)
+        code = None if item.kind == "text" else Code("", item.kind, item.name, is_text=item.is_text)
         width = item.text if item.kind == "text" else "-"
         pieces.append(Piece(len(text), len(text) + len(width), code))
         text += width
@@ -155,8 +179,8 @@ def _coded(items: Sequence[Item]) -> tuple[str, list[Part], list[_Action]]:
     actions: list[_Action] = []
     now = stack[-1]  # the format of the last text
 
-    def code(kind: Kind, name: str, action: _Action, text: str = "") -> None:
-        parts.append(Code(f"<{len(actions)}>", kind, name, text))
+    def code(kind: Kind, name: str, action: _Action, text: str = "", is_text: bool = False) -> None:
+        parts.append(Code(f"<{len(actions)}>", kind, name, text, is_text))
         actions.append(action)
 
     def change(wanted: str) -> None:
@@ -181,7 +205,13 @@ def _coded(items: Sequence[Item]) -> tuple[str, list[Part], list[_Action]]:
         elif item.has_base and item.kind == "close" and len(stack) > 1:
             stack.pop()
             now = stack[-1]
-        code(item.kind, item.name, _Action(item.markup, base, item.has_base and item.kind == "close"), item.text)
+        code(
+            item.kind,
+            item.name,
+            _Action(item.markup, base, item.has_base and item.kind == "close"),
+            item.text,
+            item.is_text,
+        )
     change(stack[-1])
     return bases[None], parts, actions
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tiny_archives import OFFICE, W, member, types, zipped
 from tiny_documents import loud, translated
 
+from mtkit.documents.filling import CHECK, LEFT
 from mtkit.errors import DataError
 
 MAIN = f"{OFFICE}.wordprocessingml.document.main+xml"
@@ -243,3 +244,47 @@ def test_what_is_no_docx_is_refused(raw, facts):
     with pytest.raises(DataError) as caught:
         translated(raw, "docx")
     assert all(fact in str(caught.value) for fact in facts)
+
+
+FRENCH = '<w:i/><w:lang w:val="fr-FR"/>'
+REST = paragraph(run("the old man loves his house and the red cat very much today"))
+
+
+def texts_of(raw: bytes) -> str:
+    """Return the text of the main story, its paragraphs divided by bars."""
+    found = member(raw, "word/document.xml").replace("</w:p>", ">|<")
+    return "".join(re.findall(r">([^<>]+)<", found)).strip()
+
+
+@pytest.mark.parametrize(
+    ("inside", "expected", "kind", "listed"),
+    [
+        (
+            run("he eats ") + run("bon", FRENCH) + run(" appétit", FRENCH) + run(" now"),
+            "HE EATS bon appétit NOW",
+            *(CHECK, "bon appétit"),
+        ),
+        (run("it is ") + run("bon", FRENCH) + run("."), "IT IS bon.", CHECK, "bon"),
+        (run("bon appétit", FRENCH), "bon appétit", LEFT, "it is in another language"),
+    ],
+)
+def test_text_in_another_language_stays(inside, expected, kind, listed):
+    found = translated(docx(paragraph(inside) + REST), "docx", loud, src_lang="en")
+    assert [(note.kind, listed in note.reason) for note in found.notes] == [(kind, True)]
+    assert texts_of(found.raw) == f"{expected}|THE OLD MAN LOVES HIS HOUSE AND THE RED CAT VERY MUCH TODAY|"
+    assert member(found.raw, "word/document.xml").count(f"<w:rPr>{FRENCH}</w:rPr>") == 1  # one run is enough
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        paragraph(run("he ") + run("loves the cat", FRENCH)) + REST,  # words that the rest has, too
+        paragraph(run("bon appétit", FRENCH) + run(" now")),  # most of the text has the mark
+        paragraph(run("he eats ") + run("bon appétit", FRENCH.replace("fr-FR", "zxx"))) + REST,
+        paragraph(run("he eats ") + run("bon appétit", FRENCH.replace("fr-FR", "en-GB"))) + REST,
+    ],
+)
+def test_a_mark_of_a_language_that_is_probably_wrong_does_not_count(body):
+    found = translated(docx(body), "docx", loud, src_lang="en")
+    assert found.notes == ()
+    assert texts_of(found.raw) == texts_of(found.raw).upper()
