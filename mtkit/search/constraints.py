@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from mtkit.search.phrases import EDGE, Form, Matcher, Phrase, Requirement, Spelling, edges, joins
+from mtkit.search.phrases import EDGE, Form, Matcher, Phrase, Requirement, Spelling, edges, joins, last_chunk
 from mtkit.text.sentences import FINAL
 
 _BEFORE_CAPITAL = FINAL + ":"
@@ -38,9 +38,26 @@ class Constraints:
         return Matcher([phrase.text for phrase in self.forbidden])
 
     @cached_property
-    def matcher(self) -> Matcher:
-        """The matcher of all required phrases: where it finds none, no requirement has to be looked at."""
-        return Matcher([phrase.text for requirement in self.required for phrase in requirement.phrases])
+    def by_last_chunk(self) -> dict[str, list[int]]:
+        """The indices of the requirements to look at where a chunk ends; none where only a forbidden phrase may end."""
+        indices: dict[str, list[int]] = {chunk: [] for chunk in self.blocker.last_chunks}
+        for index, requirement in enumerate(self.required):
+            for chunk in requirement.matcher.last_chunks:
+                indices.setdefault(chunk, []).append(index)
+        return indices
+
+    @cached_property
+    def beginnings(self) -> "dict[tuple[bool, bool, tuple[bool, ...]], _Beginnings]":
+        """The forms that can begin in a place, as far as they are known; see `Progress.beginnings`."""
+        return {}
+
+    def counts(self, ids: Sequence[int]) -> tuple[int, ...] | None:
+        """Return how often a translation of these tokens meets each requirement; None if it has a forbidden phrase."""
+        text = self.spelling.marked(ids)
+        ends = [end for end in edges(text, 0) if last_chunk(text, end) in self.by_last_chunk]
+        if self.blocker.count_at(text, ends):
+            return None
+        return tuple(requirement.matcher.count_at(text, ends) for requirement in self.required)
 
     def are_met(self, ids: Sequence[int]) -> bool:
         """Whether a translation of these tokens meets all requirements and contains no forbidden phrase."""
@@ -49,10 +66,8 @@ class Constraints:
 
     def which_met(self, ids: Sequence[int]) -> tuple[bool, ...] | None:
         """Return whether a translation of these tokens meets each requirement; None if it has a forbidden phrase."""
-        state: ConstraintState | None = self.start()
-        for token_id in ids:
-            state = state and state.advance(token_id)
-        return state.which_met if state and state.is_clean else None
+        counts = self.counts(ids)
+        return counts and tuple(n >= requirement.times for n, requirement in zip(counts, self.required, strict=True))
 
     def start(self) -> "ConstraintState":
         """Return the state of a hypothesis without tokens."""
@@ -103,27 +118,29 @@ class Progress:
 
     def met_at(self, text: str, end: int) -> tuple[int, ...]:
         """Return how often each requirement is met, with a new occurrence that ends here after the last counted one."""
-        return tuple(
-            n + requirement.matcher.ends_at(text, end, start)
-            for n, start, requirement in zip(self.confirmed, self.ends, self.constraints.required, strict=True)
-        )
+        required = self.constraints.required
+        indices = self.constraints.by_last_chunk.get(last_chunk(text, end), ())
+        new = [index for index in indices if required[index].matcher.ends_at(text, end, self.ends[index])]
+        return tuple([n + (index in new) for index, n in enumerate(self.confirmed)]) if new else self.confirmed
 
     def confirm(self, text: str, end: int) -> "Progress":
         """Return the progress with the occurrences that end here, after an edge mark."""
         met = self.met_at(text, end)
+        if met is self.confirmed:
+            return self
         # The mark itself may begin the next occurrence.
-        ends = tuple(end - 1 if m > n else s for m, n, s in zip(met, self.confirmed, self.ends, strict=True))
-        return replace(self, confirmed=met, ends=ends)
+        ends = tuple([end - 1 if m > n else s for m, n, s in zip(met, self.confirmed, self.ends, strict=True)])
+        return Progress(self.constraints, met, ends, self.met, self.costs)
 
     def complete(self, met: tuple[int, ...], completed: Sequence[_Attempt]) -> "Progress":
         """Return the progress with these counts; an occurrence that was no attempt costs nothing."""
-        costs = []
+        costs = list(self.costs)
         for index, times in enumerate(met):
-            kept = self.costs[index][:times]
-            own = [attempt for attempt in completed if attempt.requirement == index]
-            cost = min(own, key=lambda attempt: attempt.n_written).cost if own else _Cost()
-            costs.append((*kept, *[cost] * (times - len(kept))))
-        return replace(self, met=met, costs=tuple(costs))
+            if times != self.met[index]:
+                own = [attempt for attempt in completed if attempt.requirement == index]
+                cost = min(own, key=lambda attempt: attempt.n_written).cost if own else _Cost()
+                costs[index] = (*costs[index][:times], *[cost] * (times - len(costs[index])))
+        return Progress(self.constraints, self.confirmed, self.ends, met, tuple(costs))
 
     def is_met(self, index: int) -> bool:
         """Whether the text meets a requirement if it ends here."""
@@ -159,25 +176,27 @@ class Progress:
         return tuple(sorted(positions))
 
     @cached_property
-    def _by_place(self) -> dict[tuple[bool, bool], _Beginnings]:
-        return {}
+    def _may_begin(self) -> tuple[bool, ...]:
+        """Whether each requirement is not met. Nor may it just end here: it would appear twice in a row."""
+        required = self.constraints.required
+        triples = zip(self.met, self.confirmed, required, strict=True)
+        return tuple([n < requirement.times and n == confirmed for n, confirmed, requirement in triples])
 
     def beginnings(self, *, after_word: bool, opening: bool) -> _Beginnings:
         """Return the forms that can begin in a place; see `Requirement.beginning`."""
-        place = after_word, opening
-        if place not in self._by_place:
+        place, known = (after_word, opening, self._may_begin), self.constraints.beginnings
+        if place not in known:
             by_requirement = [
                 (index, requirement.beginning(after_word=after_word, opening=opening))
                 for index, requirement in enumerate(self.constraints.required)
-                if self.met[index] < requirement.times
-                and self.met[index] == self.confirmed[index]  # or it would appear twice in a row
+                if self._may_begin[index]
             ]
             by_token: dict[int, list[tuple[int, Form]]] = {}
             for index, forms in by_requirement:
                 for token_id, own in forms.items():
                     by_token.setdefault(token_id, []).extend((index, form) for form in own)
-            self._by_place[place] = _Beginnings(by_requirement, by_token)
-        return self._by_place[place]
+            known[place] = _Beginnings(by_requirement, by_token)
+        return known[place]
 
 
 class ConstraintState:
@@ -222,14 +241,11 @@ class ConstraintState:
         text, pending = constraints.spelling.extend(self._text, token_id, self._pending)
         after = before
         for end in edges(text, len(self._text)):
-            if constraints.blocker.ends_at(text, end):
-                return None
-            if constraints.matcher.ends_at(text, end):
+            if last_chunk(text, end) in constraints.by_last_chunk:
+                if constraints.blocker.ends_at(text, end):
+                    return None
                 after = after.confirm(text, end)
-        met = after.confirmed
-        closed = text + EDGE
-        if constraints.matcher.ends_at(closed, len(closed)):
-            met = after.met_at(closed, len(closed))
+        met = after.met_at(text + EDGE, len(text) + 1)
         written = self._continued(token_id, log_prob, attention, new_word)
         if met != before.met:
             after = after.complete(met, [attempt for attempt in written if not attempt.n_left])

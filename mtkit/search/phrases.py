@@ -74,12 +74,11 @@ class Matcher:
         self._as_written = tuple(with_edges(phrase) + EDGE for phrase in written)
         self._any_case = tuple(with_edges(phrase) + EDGE for phrase in phrases if any_case(phrase))
         self._longest = max(map(len, self._any_case), default=0)
-        self._last_chunks = {folded(phrase.split(EDGE)[-2]) for phrase in (*self._as_written, *self._any_case)}
+        self.last_chunks = {folded(phrase.split(EDGE)[-2]) for phrase in (*self._as_written, *self._any_case)}
 
     def ends_at(self, text: str, end: int, start: int = 0) -> bool:
         """Whether a phrase that begins at start or later ends just before end, which is just after an edge mark."""
-        # A look at the last word alone is quick, and mostly enough.
-        if not self._last_chunks or folded(text[text.rfind(EDGE, 0, end - 1) + 1 : end - 1]) not in self._last_chunks:
+        if last_chunk(text, end) not in self.last_chunks:  # quick, and mostly enough
             return False
         if text.endswith(self._as_written, start, end):
             return True
@@ -88,11 +87,20 @@ class Matcher:
     def count(self, text: str) -> int:
         """Count the phrases in plain text, without overlap; the one that ends first counts."""
         text = with_edges(text) + EDGE
+        return self.count_at(text, edges(text, 0))
+
+    def count_at(self, text: str, ends: Sequence[int]) -> int:
+        """Count the phrases in marked text that end at one of these positions."""
         n, start = 0, 0
-        for end in edges(text, 0):
+        for end in ends:
             if self.ends_at(text, end, start):
                 n, start = n + 1, end - 1
         return n
+
+
+def last_chunk(text: str, end: int) -> str:
+    """Return the last word, in lower case, of the marked text before end, which is just after an edge mark."""
+    return folded(text[text.rfind(EDGE, 0, end - 1) + 1 : end - 1])
 
 
 def edges(text: str, start: int) -> list[int]:
@@ -132,6 +140,13 @@ class Spelling:
         values = self._byte_values
         spelled = (bytes([values[i]]) if i in values else self._texts[i].encode("utf-8") for i in ids)
         return b"".join(spelled).decode("utf-8", "replace")
+
+    def marked(self, ids: Sequence[int]) -> str:
+        """Return the marked text of the tokens, with a mark at the end."""
+        text, pending = "", b""
+        for token_id in ids:
+            text, pending = self.extend(text, token_id, pending)
+        return text + EDGE
 
     def extend(self, text: str, token_id: int, pending: bytes = b"") -> tuple[str, bytes]:
         """Extend marked text, and the pending bytes of an unfinished character, by a token; return both."""

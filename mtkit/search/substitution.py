@@ -150,13 +150,15 @@ class Places:
 
         If the words around the phrases are likelier than the draft, those words translated something else.
         """
-        text = self.constraints.spelling.text(hypothesis.ids)
-        required = self.constraints.required
-        counts = [(before, r.matcher.count(text)) for before, r in zip(self._draft_counts, required, strict=True)]
+        required, after_all = self.constraints.required, self.constraints.counts(hypothesis.ids)
+        if after_all is None:  # it has a forbidden phrase
+            return True
+        counts = list(zip(self._draft_counts, after_all, strict=True))
         if any(after > max(before, r.times) for r, (before, after) in zip(required, counts, strict=True)):
             return True
         if hypothesis.rest_log_prob is not None and hypothesis.rest_log_prob > self.draft_log_prob:
             return False
+        text = self.constraints.spelling.text(hypothesis.ids)
         for block, (replaced, n_in_draft) in zip(self._blocks, self._replaced, strict=True):
             before, after = counts[block.requirement]
             is_part = any(replaced.count(phrase.text) for phrase in required[block.requirement].phrases)
