@@ -180,8 +180,14 @@ class Places:
         return [(matcher, matcher.count(draft)) for matcher in matchers]
 
     def settles(self, substituted: Hypothesis | None) -> bool:
-        """Whether a search can be left out: the draft takes all phrases, and the model knows too little of them."""
-        return substituted is not None and self._is_unknown(substituted) and self.constraints.are_met(substituted.ids)
+        """Whether a search can be left out: the draft takes all phrases, and the model knows too little of them.
+
+        If they are longer than the draft, it need not take all: a model that writes mostly what it does not know loses
+        the thread.
+        """
+        if substituted is None or not self._is_unknown(substituted):
+            return False
+        return self.constraints.n_tokens > len(self._draft) or self.constraints.are_met(substituted.ids)
 
     def ranked(self, hypotheses: Sequence[Hypothesis], substituted: Hypothesis | None) -> list[Hypothesis]:
         """Return those whose phrases are in their places, best first.

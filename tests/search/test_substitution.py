@@ -122,6 +122,10 @@ def test_the_likeliest_translation_comes_first_unless_the_model_knows_no_phrase(
         assert cat.settles(substituted) is settles
     assert not cat.settles(None)
     assert not cat.settles(found(LE_CHAT_EST_DANS_LE_SAC, -2.0, -99.0))  # the phrase is not in it
+    longer = tuple(Phrase(f"toutou {word}", (Form((13, 14) * 5),)) for word in "ab")
+    many = places(Requirement((MATOU,), src_positions=(1,)), Requirement(longer[:1]), Requirement(longer[1:]))
+    assert many.settles(found(in_place, -2.0, -99.0))  # one of three, but they are longer than the draft
+    assert not many.settles(found(in_place, -2.0, -19.0))
 
 
 def test_translations_are_followed_together_as_alone():
