@@ -1,8 +1,10 @@
-"""Define the tier `unit`, hypothesis's profile and a browser; restore logging and signals after each test."""
+"""Define the tier `unit`, how tests are collected, and a browser; restore logging and signals after each test."""
 
+import gc
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +12,7 @@ import hypothesis
 import pytest
 
 from mtkit.console import log
+from mtkit.cores import usable_cores
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -20,7 +23,7 @@ hypothesis.settings.register_profile("mtkit", deadline=None)  # a busy machine i
 hypothesis.settings.load_profile("mtkit")
 
 TESTS = Path(__file__).parent
-# Folders and files whose tests train, run whole commands or further processes, or compile kernels.
+# Folders, files and tests that train, run whole commands or further processes, or compile kernels.
 LONG_TESTS = (
     *("augmentation", "cli", "distributed", "end_to_end", "fuzz", "pages", "runs", "scripts", "serving"),
     *("test_api.py", "test_runtime.py", "corpora/cleaning/test_job.py", "engines/test_parallel.py"),
@@ -28,17 +31,54 @@ LONG_TESTS = (
     *("model/cpu/test_products.py", "model/cpu/test_stored_code.py", "training/update/test_guided_alignment.py"),
     *("training/update/test_micro_batches.py", "training/validation/test_dev_sets.py"),
     "translation/test_consistency.py",
+    "data/test_subwords.py::test_another_process_draws_the_same",
+    "evaluation/metrics/test_scores.py::test_every_figure_is_that_of_the_sacrebleu_command",
+    "evaluation/metrics/test_scores.py::test_heavy_packages_wait_until_they_are_needed",
+    "evaluation/metrics/test_significance.py::test_processes_change_nothing",
+    "model/test_relative_positions.py::test_compiled_attention_is_the_same_at_every_length",
+    "model/test_ssru.py::test_it_learns_to_reverse_digits",
+    "pair_files/test_lines.py::test_one_line_that_never_ends_fills_no_memory",
+    "pair_files/test_tmx.py::test_a_file_of_any_size_is_read_in_the_same_memory",
+    "training/update/test_optimizer_step.py::test_layers_are_compiled_except_those_with_a_loop_over_positions",
+    "translation/test_terminology.py::test_reading_a_terminology_needs_no_torch",
 )
 LONG_FIXTURES = {"browser", "bundle_of_a_run", "config_of", "make_config"}  # the last two: of tests that train
 CHROMIUMS = "chromium", "chromium-browser", "google-chrome-stable", "google-chrome"
 
 
+@cache
+def is_long(path: Path) -> bool:
+    """Whether the path is one of LONG_TESTS or below one."""
+    return any(path.is_relative_to(TESTS / name) for name in LONG_TESTS)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the garbage collector from looking through thousands of modules and tests, now and later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Use a process more than there are cores: tests wait a fifth of their time for servers and workers."""
+    return None if config.option.markexpr == "unit" else usable_cores() + 1
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import long tests for the unit tier: a third of the time to collect, in each process."""
+    return True if config.option.markexpr == "unit" and is_long(collection_path) else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as `unit` what is neither slow nor long."""
-    assert [name for name in LONG_TESTS if not (TESTS / name).exists()] == []
+    assert [name for name in LONG_TESTS if not (TESTS / name.partition("::")[0]).exists()] == []
     for item in items:
-        place = item.path.relative_to(TESTS)
-        long = any(place.is_relative_to(name) for name in LONG_TESTS)
+        long = is_long(item.path) or f"{item.path.relative_to(TESTS)}::{item.name.partition('[')[0]}" in LONG_TESTS
         fixtures = item.fixturenames if isinstance(item, pytest.Function) else ()
         if not (long or item.get_closest_marker("slow") or LONG_FIXTURES.intersection(fixtures)):
             item.add_marker("unit")

@@ -148,6 +148,7 @@ def test_two_processes_have_the_loss_curve_and_the_weights_of_one(config_of, alo
     assert_alike(tmp_path / "run", alone, relative=1e-4)
 
 
+@pytest.mark.slow  # as the other errors of a process: three processes that load torch show each of them
 def test_a_killed_worker_ends_the_job_and_the_next_start_resumes(config_of, alone, tmp_path):
     cfg = config_of(tmp_path / "run", **{**SETTINGS, "max_steps": 100_000})
     with Job(cfg) as job:

@@ -3,8 +3,8 @@
 A page is prepared like this: a fence of the language `sh` is run line by line, `python` as a whole, `mtkit serve ... &`
 starts a server on a free port, to which `localhost:5000` leads until `kill -TERM %1` ends it, a fence under
 `<!-- file: NAME -->` becomes that file, and one under `<!-- not run: REASON -->` is left alone. Training is shortened,
-and everybody's files lie in the folder that `folder` makes. Commands of mtkit run in this process, which has torch
-already; those in a pipe, and Python, in processes of their own.
+and everybody's files lie in the folder that `folder` makes. Commands of mtkit and Python run in this process, which has
+torch already; commands in a pipe run in further processes.
 """
 
 import itertools
@@ -17,6 +17,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -184,9 +186,9 @@ def run_page(page: Path, folder: Path, background: "Background") -> None:
                 if not background.run(line, place):
                     run_line(background.with_port(line), place)
         elif fence.language == "python":
-            done = subprocess.run([sys.executable, "-c", fence.text], capture_output=True, text=True, timeout=300)
-            assert done.returncode == 0, f"{place}: {done.stderr}"
-            assert done.stdout, place
+            with redirect_stdout(StringIO()) as shown:
+                exec(compile(fence.text, place, "exec"), {"__name__": "__main__"})
+            assert shown.getvalue(), place
 
 
 class Background:

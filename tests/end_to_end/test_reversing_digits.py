@@ -4,9 +4,13 @@ import json
 import random
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner, Result
+
+from mtkit.cli import app
 
 CONFIG = """
 run_dir: runs/digits
@@ -26,13 +30,6 @@ decode: {beam_size: 2}
 """
 
 
-def mtkit(*arguments: str, cwd: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mtkit", *arguments]
-    done = subprocess.run(command, cwd=cwd, input=stdin, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return done
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("digits")
@@ -43,27 +40,42 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / f"{part}.src").write_text("".join(f"{' '.join(line)}\n" for line in lines))
         (folder / f"{part}.tgt").write_text("".join(f"{' '.join(reversed(line))}\n" for line in lines))
     (folder / "digits.yaml").write_text(CONFIG)
-    mtkit("train-tokenizer", "--config", "digits.yaml", cwd=folder)
-    mtkit("train", "--config", "digits.yaml", cwd=folder)
+    for command in ("train-tokenizer", "train"):  # one after the other, as a user starts them
+        program = [sys.executable, "-m", "mtkit", command, "--config", "digits.yaml"]
+        done = subprocess.run(program, cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
     return folder
 
 
-def test_the_model_reverses_numbers_that_it_never_saw(folder: Path) -> None:
-    result = json.loads(mtkit("evaluate", "--json", cwd=folder).stdout)
+@pytest.fixture
+def mtkit(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Call it with arguments of the command line; it runs in the folder, in this process, which has torch already."""
+    monkeypatch.chdir(folder)
+
+    def run(*arguments: str, stdin: str = "") -> Result:
+        done = CliRunner().invoke(app, arguments, input=stdin)
+        assert done.exit_code == 0, done.output
+        return done
+
+    return run
+
+
+def test_the_model_reverses_numbers_that_it_never_saw(mtkit: Callable[..., Result]) -> None:
+    result = json.loads(mtkit("evaluate", "--json").stdout)
     scores = {score["name"]: score["score"] for score in result["scores"]}
     assert result["n_sentences"] == 200
     assert scores["TER"] < 10  # one digit in ten wrong at most
 
 
-def test_lines_come_back_in_order_and_number(folder: Path) -> None:
+def test_lines_come_back_in_order_and_number(mtkit: Callable[..., Result]) -> None:
     lines = ["1 2 3", "", "4 5", "9 8 7 6"]
-    out = mtkit("translate", cwd=folder, stdin="\n".join(lines) + "\n").stdout
+    out = mtkit("translate", stdin="\n".join(lines) + "\n").stdout
     assert out.split("\n") == [" ".join(reversed(line.split())) for line in lines] + [""]
 
 
-def test_a_finished_run_says_so_and_stays_as_it_is(folder: Path) -> None:
+def test_a_finished_run_says_so_and_stays_as_it_is(folder: Path, mtkit: Callable[..., Result]) -> None:
     before = (folder / "runs/digits/model/model.safetensors").read_bytes()
-    done = mtkit("train", "--config", "digits.yaml", cwd=folder)
+    done = mtkit("train", "--config", "digits.yaml")
     assert "already finished" in done.stderr
     assert "train.max_steps" in done.stderr
     assert (folder / "runs/digits/model/model.safetensors").read_bytes() == before

@@ -175,13 +175,11 @@ def test_a_text_longer_than_learned_positions_is_refused(folder, subject_spm):
     assert "more than the 30 that the classifier reads" in result.stderr  # (64 - 1) / 2, less an <end>
 
 
-@pytest.mark.parametrize("suffix", ["png", "svg"])
-def test_a_picture_is_drawn(folder, single, tmp_path, suffix):
+def test_a_picture_is_drawn(folder, single, tmp_path):
     pytest.importorskip("matplotlib", reason="pictures need matplotlib: pip install mtkit[plot]")
-    path = tmp_path / f"heat.{suffix}"
+    path = tmp_path / "heat.svg"  # the same picture as a PNG: test_saliency.py
     assert run(folder / "single", TEXT, "-o", str(path)).exit_code == 0
-    begin = path.read_bytes()[:300]
-    assert begin.startswith(b"\x89PNG") if suffix == "png" else b"<svg" in begin or b"<?xml" in begin
+    assert b"<svg" in path.read_bytes()
 
 
 def test_the_page_speaks_of_a_label(folder, single, tmp_path):

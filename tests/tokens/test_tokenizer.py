@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 import sentencepiece
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtkit.config.tokenizer import Normalization, TokenizerConfig
@@ -44,6 +44,7 @@ def any_tokenizer(make_lines, tmp_path_factory):
 
 
 @given(text=TEXTS)
+@settings(max_examples=30)  # of each of 21 kinds
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
 @pytest.mark.parametrize("kind", TYPES)
 def test_encode_then_decode_is_the_normalised_text_for_any_text(any_tokenizer, kind, normalization, text):

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtkit.config.data import DataConfig, TrainCorpus
@@ -513,6 +513,7 @@ configs = st.builds(
 
 
 @given(configs)
+@settings(max_examples=50)
 def test_a_written_config_reads_back_as_the_same_config(tmp_path_factory, config):
     config = config.model_validate(config.model_dump(), context={"base": Path("/")})
     path = tmp_path_factory.mktemp("written") / "config.yaml"
