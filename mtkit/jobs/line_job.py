@@ -120,9 +120,7 @@ def run_line_job(
             job.concatenate(name, shards, _OUTPUT, output, header=empty)
 
         job.finish(write)
-        for path, before in zip(text.files, stamps, strict=True):
-            if not path.exists() or stamp(path) != before:
-                log.warning(f"{path}: changed after the job had read it; {output} belongs to the earlier content")
+        _warn_of_changes(dict(zip(text.files, stamps, strict=True)), output)
         return result
 
     return run_job(
@@ -134,6 +132,13 @@ def run_line_job(
         restart=restart,
         restart_hint=restart_hint,
     )
+
+
+def _warn_of_changes(stamps: Mapping[Path, Any], output: Path) -> None:
+    """Warn of each file that has changed since its stamp was taken."""
+    for path, before in stamps.items():
+        if not path.exists() or stamp(path) != before:
+            log.warning(f"{path}: changed after the job had read it; {output} belongs to the earlier content")
 
 
 @dataclass(frozen=True)

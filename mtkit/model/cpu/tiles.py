@@ -1,11 +1,11 @@
 """Matrix products for `mtkit.model.cpu.decoding`, in float32 or in 8-bit integers: x W^T + b, for any number of rows.
 
-A product is made of tiles: ROWS rows of x times PANEL outputs, whose sums stay in vector registers while a loop goes
-over the inputs. numba's own loops do not keep them there, nor do they use the processor's instruction for products of
-bytes; so a tile is written here in LLVM's language, from which numba goes on to machine code.
+A product consists of tiles: ROWS rows of x times PANEL outputs, whose sums stay in vector registers while a loop goes
+over the inputs. numba's own loops do not keep the sums there, and they do not use the processor's instruction for
+products of bytes. We therefore write a tile in LLVM's language, which numba compiles to machine code.
 
-Each sum adds its products one input after the other, whatever the number of rows: a row's result does not depend on the
-rows beside it, to the last bit.
+Each sum adds its products one input after the other for any number of rows, so a row's result does not depend on the
+other rows, to the last bit.
 """
 
 import platform
@@ -31,6 +31,7 @@ STEP = 4  # bytes of weights and of x for each output and round: a float32, or f
 
 _INT, _LONG, _FLOAT = ir.IntType(32), ir.IntType(64), ir.FloatType()
 _FLOATS = ir.VectorType(_FLOAT, _WIDTH)
+_COLUMNS = range(0, STEP * PANEL, STEP * _WIDTH)  # where the vectors of a panel begin, in bytes
 
 
 def _make_tile(n_rows, of_bytes):
@@ -40,62 +41,16 @@ def _make_tile(n_rows, of_bytes):
     to go on by STEP bytes; out and the stride of its rows; the panel's bias; for bytes also the scales of the rows, and
     the scales and the offsets (int32) of the outputs; PLAIN, RELU or ADD.
     """
-    number = _INT if of_bytes else _FLOAT
-    sums = ir.VectorType(number, _WIDTH)
-    name = f"llvm.x86.avx512.vpdpbusd.{32 * _WIDTH}" if of_bytes else f"llvm.fma.v{_WIDTH}f32"
 
     @intrinsic
     def tile(_context, x, x_stride, panel, n_rounds, out, out_stride, bias, row_scales, scales, offsets, end):
         def generate(_, builder, _signature, arguments):
             emit = _Emitter(builder)
-            x, x_stride, panel, n_rounds, out, out_stride, bias, row_scales, scales, offsets, end = arguments
-            function = builder.module.globals.get(name)
-            if function is None:
-                function = ir.Function(builder.module, ir.FunctionType(sums, [sums] * 3), name)
+            x, x_stride, panel, n_rounds, out, out_stride, bias, *numbers, end = arguments
             rows = [emit.step(x, x_stride, row) for row in range(n_rows)]
-            columns = [STEP * _WIDTH * vector for vector in range(_VECTORS)]
-
-            before, loop, after = builder.block, builder.append_basic_block(), builder.append_basic_block()
-            builder.branch(loop)
-            builder.position_at_end(loop)
-            i = builder.phi(_LONG)
-            i.add_incoming(_LONG(0), before)
-            running = [[builder.phi(sums) for _ in columns] for _ in rows]
-            weights = builder.add(panel, builder.mul(i, _LONG(STEP * PANEL)))
-            vectors = [emit.load(weights, sums, column, align=4 * _WIDTH) for column in columns]
-            totals = []
-            for row in range(n_rows):
-                value = emit.repeat(emit.load(emit.step(rows[row], i, STEP), number))
-                # the integers' instruction takes the sum first, the floats' last
-                order = (lambda s, v, w: [s, v, w]) if of_bytes else (lambda s, v, w: [v, w, s])
-                totals.append(
-                    [builder.call(function, order(s, value, w)) for s, w in zip(running[row], vectors, strict=True)]
-                )
-            following = builder.add(i, _LONG(1))
-            i.add_incoming(following, loop)
-            for row in range(n_rows):
-                for one, total in zip(running[row], totals[row], strict=True):
-                    one.add_incoming(sums([number(0)] * _WIDTH), before)
-                    one.add_incoming(total, loop)
-            builder.cbranch(builder.icmp_signed("<", following, n_rounds), loop, after)
-
-            builder.position_at_end(after)
-            is_relu, is_add = (builder.icmp_signed("==", end, _LONG(kind)) for kind in (RELU, ADD))
-            nothing = _FLOATS([_FLOAT(0)] * _WIDTH)
-            for vector, column in enumerate(columns):
-                added = emit.load(bias, _FLOATS, column)
-                for row in range(n_rows):
-                    y = totals[row][vector]
-                    if of_bytes:
-                        y = builder.sitofp(builder.sub(y, emit.load(offsets, sums, column)), _FLOATS)
-                        scale = emit.repeat(emit.load(row_scales, _FLOAT, STEP * row))
-                        y = builder.fmul(y, builder.fmul(scale, emit.load(scales, _FLOATS, column)))
-                    y = builder.fadd(y, added)
-                    target = emit.pointer(emit.step(out, out_stride, row), _FLOATS, column)
-                    # "not above 0" would turn NaN into 0
-                    y = builder.select(is_relu, builder.select(builder.fcmp_ordered("<", y, nothing), nothing, y), y)
-                    y = builder.select(is_add, builder.fadd(y, builder.load(target, align=4)), y)
-                    builder.store(y, target, align=4)
+            totals = _add_up(emit, rows, panel, n_rounds, of_bytes)
+            targets = [emit.step(out, out_stride, row) for row in range(n_rows)]
+            _put_out(emit, totals, targets, bias, numbers if of_bytes else None, end)
             return ir.Constant(_LONG, 0)
 
         return types.int64(*[types.int64] * 11), generate
@@ -103,8 +58,68 @@ def _make_tile(n_rows, of_bytes):
     return tile
 
 
+def _add_up(emit, rows, panel, n_rounds, of_bytes):
+    """Emit the loop over the inputs; return the sums of each row (an address) of x, in vectors across the panel."""
+    builder, number = emit.builder, _INT if of_bytes else _FLOAT
+    sums = ir.VectorType(number, _WIDTH)
+    name = f"llvm.x86.avx512.vpdpbusd.{32 * _WIDTH}" if of_bytes else f"llvm.fma.v{_WIDTH}f32"
+    function = builder.module.globals.get(name)
+    if function is None:
+        function = ir.Function(builder.module, ir.FunctionType(sums, [sums] * 3), name)
+
+    before, loop, after = builder.block, builder.append_basic_block(), builder.append_basic_block()
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    i = builder.phi(_LONG)
+    i.add_incoming(_LONG(0), before)
+    running = [[builder.phi(sums) for _ in _COLUMNS] for _ in rows]
+    weights = builder.add(panel, builder.mul(i, _LONG(STEP * PANEL)))
+    vectors = [emit.load(weights, sums, column, align=4 * _WIDTH) for column in _COLUMNS]
+    totals = []
+    for row, own in zip(rows, running, strict=True):
+        value = emit.repeat(emit.load(emit.step(row, i, STEP), number))
+        # the instruction for integers takes the sum first, that for floats takes it last
+        order = (lambda s, v, w: [s, v, w]) if of_bytes else (lambda s, v, w: [v, w, s])
+        totals.append([builder.call(function, order(s, value, w)) for s, w in zip(own, vectors, strict=True)])
+    following = builder.add(i, _LONG(1))
+    i.add_incoming(following, loop)
+    for own, new in zip(running, totals, strict=True):
+        for one, total in zip(own, new, strict=True):
+            one.add_incoming(sums([number(0)] * _WIDTH), before)
+            one.add_incoming(total, loop)
+    builder.cbranch(builder.icmp_signed("<", following, n_rounds), loop, after)
+    builder.position_at_end(after)
+    return totals
+
+
+def _put_out(emit, totals, targets, bias, numbers, end):
+    """Emit what follows the loop: scale the sums of bytes, add the bias, and store, or whatever end says.
+
+    targets: the address of each row of out. numbers: for bytes the addresses of the rows' scales, and of the outputs'
+    scales and offsets, else None.
+    """
+    builder = emit.builder
+    is_relu, is_add = (builder.icmp_signed("==", end, _LONG(kind)) for kind in (RELU, ADD))
+    nothing = _FLOATS([_FLOAT(0)] * _WIDTH)
+    for vector, column in enumerate(_COLUMNS):
+        added = emit.load(bias, _FLOATS, column)
+        for row, target in enumerate(targets):
+            y = totals[row][vector]
+            if numbers is not None:
+                row_scales, scales, offsets = numbers
+                y = builder.sitofp(builder.sub(y, emit.load(offsets, y.type, column)), _FLOATS)
+                scale = emit.repeat(emit.load(row_scales, _FLOAT, STEP * row))
+                y = builder.fmul(y, builder.fmul(scale, emit.load(scales, _FLOATS, column)))
+            y = builder.fadd(y, added)
+            place = emit.pointer(target, _FLOATS, column)
+            # "not above 0" would turn NaN into 0
+            y = builder.select(is_relu, builder.select(builder.fcmp_ordered("<", y, nothing), nothing, y), y)
+            y = builder.select(is_add, builder.fadd(y, builder.load(place, align=4)), y)
+            builder.store(y, place, align=4)
+
+
 class _Emitter:
-    """Adds usual sequences of LLVM's instructions at the builder's place."""
+    """Adds common sequences of LLVM instructions at the builder's position."""
 
     def __init__(self, builder):
         self.builder = builder
