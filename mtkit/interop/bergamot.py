@@ -1,6 +1,6 @@
-"""Import Bergamot's models, which browsers run: a Marian binary model, its vocabulary and lexicon become a bundle.
+"""Import the models that browsers use (Bergamot): turn a Marian binary model, its vocabulary and lexicon into a bundle.
 
-They are distilled models with 8-bit matrices, a recurrent decoder (SSRU) and one vocabulary for both sides. The
+These are distilled models with 8-bit matrices, a recurrent decoder (SSRU) and one vocabulary for both sides. The
 matrices become float32; only Bergamot's engine needs the multipliers of activations ("QuantMultA").
 """
 
@@ -27,7 +27,7 @@ from mtkit.interop.vocabulary import BANNED, Layout, import_state, names_of, rea
 from mtkit.tokens.special_ids import UNK_ID
 
 FORMAT = "bergamot"
-_ACTIVATIONS = "_QuantMultA"  # the end of the names of the activations' multipliers
+_ACTIVATIONS = "_QuantMultA"  # the names of the activations' multipliers end with it
 _LEXICON_MAGIC = 0xF11A48D5013417F5
 _LEXICON_HEADER = struct.Struct("<6Q")  # magic, checksum, firstNum, bestNum, number of offsets, number of ids
 _LANGUAGES = re.compile(r"\.([a-z]{2,3})([a-z]{2})\.")  # in model.enpt.intgemm.alphas.bin
@@ -44,16 +44,16 @@ class _Files:
 
     @classmethod
     def find(cls, path: Path) -> "_Files":
-        """Find the files in a folder, or beside a model file. Raises DataError for a missing or ambiguous one."""
+        """Find the files in a folder, or next to a model file. Raises DataError for a missing or ambiguous one."""
         folder = path if path.is_dir() else path.parent
         model = _only(folder, "*.bin", lambda name: not name.startswith("lex")) if path.is_dir() else path
         if model is None:
             raise DataError(
-                f"{folder}: no model in it; a Bergamot model is a file such as model.enpt.intgemm.alphas.bin"
+                f"{folder}: no model found; a Bergamot model is a file such as model.enpt.intgemm.alphas.bin"
             )
         vocabulary = _only(folder, "*.spm")
         if vocabulary is None:
-            raise DataError(f"{folder}: no vocabulary in it; it is a file such as vocab.enpt.spm")
+            raise DataError(f"{folder}: no vocabulary found; it is a file such as vocab.enpt.spm")
         return cls(model, vocabulary, _only(folder, "lex*.bin"), _only(folder, "config*.yml"))
 
 
@@ -107,7 +107,7 @@ def read_lexicon(path: Path, layout: Layout) -> Shortlist:
     _, _, n_first, _, n_offsets, n_ids = _LEXICON_HEADER.unpack_from(data)
     expected = _LEXICON_HEADER.size + 8 * n_offsets + 4 * n_ids
     if len(data) != expected:
-        raise DataError(f"{path}: {len(data):,} bytes, but its header asks for {expected:,}; copy it again")
+        raise DataError(f"{path}: {len(data):,} bytes, but its header promises {expected:,}; copy it again")
     if n_offsets != layout.size + 1:
         raise DataError(f"{path}: a lexicon for {n_offsets - 1:,} tokens, but the vocabulary has {layout.size:,}")
     offsets = np.frombuffer(data, "<u8", n_offsets, _LEXICON_HEADER.size).astype(np.int64)
@@ -148,7 +148,7 @@ def _decode_config(path: Path | None, *, shortlist: bool) -> DecodeConfig:
         except (OSError, ValueError) as error:
             raise DataError(f"{path}: cannot be read: {error}") from error
     if not isinstance(settings, dict):
-        raise DataError(f"{path}: it has no settings, such as beam-size: 1")
+        raise DataError(f"{path}: contains no settings, such as beam-size: 1")
     factor = number(settings, "max-length-factor", 3.0, str(path))  # Marian's default; it counts the source with </s>
     values = {
         "beam_size": settings.get("beam-size", 1),
@@ -169,5 +169,5 @@ def _only(folder: Path, pattern: str, fits: Any = lambda name: True) -> Path | N
     paths = sorted(path for path in folder.glob(pattern) if fits(path.name))
     if len(paths) > 1:
         names = " and ".join(path.name for path in paths[:3])
-        raise DataError(f"{folder}: {names}: which one? Give a folder with a single model")
+        raise DataError(f"{folder}: {names}: several models; give the path of one model file")
     return paths[0] if paths else None

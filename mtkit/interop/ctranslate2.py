@@ -1,6 +1,6 @@
 """Export bundles as CTranslate2 model folders, and check that both translate alike.
 
-Besides CTranslate2's own files, a folder has `export.json`, with what mtkit's engine must know of the model.
+Besides CTranslate2's own files, the folder contains `export.json`, which tells mtkit's engine about the model.
 """
 
 import json
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 FOLDER = "ctranslate2"  # of the export in its bundle
 _CERTIFICATE = "parity.json"
-# CTranslate2's sinusoids have another rate, and its encoder has no linear biases, so the file holds tables, which must
-# end somewhere: at ten times the longest input that is not split (decode.max_src_tokens).
+# CTranslate2's sinusoids have another rate, and its encoder has no linear biases. The file therefore contains tables.
+# They end at ten times the longest input that is not split (decode.max_src_tokens).
 _TABLE_END = 2048
 
 
@@ -55,7 +55,7 @@ def export_bundle(
     express the model or the export is beyond the tolerance.
     """
     if out is not None and out.exists() and not (out / ABOUT).is_file() and (not out.is_dir() or any(out.iterdir())):
-        raise MtkitError(f"{out}: exists and is not an earlier export; give --out a new folder")
+        raise MtkitError(f"{out}: exists and is not an earlier export; choose a new folder with --out")
     model = load_model(files)
     texts = [_as_read(files, text) for text in texts]
     tokenizers = files.src_tokenizer.with_placeholders(()), files.tgt_tokenizer.with_placeholders(())
@@ -91,7 +91,7 @@ def export_bundle(
 def _as_read(files: BundleFiles, text: ComparedText) -> ComparedText:
     """Return the text with reserved tokens for its placeholders.
 
-    As ordinary text: only the native engine can be asked for these tokens, and both are to search alike.
+    They are ordinary text here: only the native engine can require them, and both engines must search alike.
     """
     placeholders, references = files.src_tokenizer.placeholders, text.references
     if placeholders is None:
@@ -131,7 +131,7 @@ def write_model(
 
 
 def _distinct(pieces: Sequence[str]) -> list[str]:
-    """Mark repeated pieces, so that each id has a string of its own: CTranslate2 looks ids up by string."""
+    """Mark repeated pieces so that all strings differ, because CTranslate2 looks ids up by string."""
     used: set[str] = set(pieces)
     taken: set[str] = set()
     distinct = []
@@ -160,7 +160,7 @@ def _epsilon(model: Transformer) -> float:
 
 def _spec(model: Transformer) -> "TransformerSpec":
     """Return CTranslate2's specification of the model with its weights."""
-    # Imported here, being optional.
+    # Imported here because it is optional.
     from ctranslate2.specs import TransformerDecoderSpec, TransformerEncoderSpec, TransformerSpec
     from ctranslate2.specs.common_spec import Activation
 
@@ -220,7 +220,7 @@ def _positions(positions: nn.Module, cfg: ModelConfig) -> Any:
 
 
 def _set_self_attention(spec: Any, attention: nn.Module) -> None:
-    assert isinstance(attention, SelfAttention)  # export_problems refuses others
+    assert isinstance(attention, SelfAttention)  # export_problems refuses all others
     _set_linear(spec.linear[0], attention.qkv_proj.weight, attention.qkv_proj.bias)
     _set_linear(spec.linear[1], attention.out_proj.weight, attention.out_proj.bias)
     if attention.relative is not None:

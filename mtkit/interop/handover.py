@@ -1,4 +1,4 @@
-"""Say what an exported model leaves to the program that uses it: what mtkit does around the model, no file carries."""
+"""Describe what a program must do itself around an exported model, because no exported file can contain it."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def left_to_the_program(config: Config) -> dict[str, str]:
 
 
 def write_readme(folder: Path, files: BundleFiles, target: Target) -> None:
-    """Write the exported folder's README.md, if there is something to say: always of CTranslate2's tokenizers."""
+    """Write the exported folder's README.md if a program must do something itself; for CTranslate2 it always must."""
     left = left_to_the_program(files.config)
     if target != "ctranslate2" and not left:
         return

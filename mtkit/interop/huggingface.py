@@ -1,8 +1,8 @@
 """Import folders of Hugging Face's MarianMT (OPUS-MT) as bundles, and export bundles as such folders.
 
-The model computes what it computes in transformers: sinusoids as in the paper, and a decoder that starts from the
-embedding of its start token, usually <pad>. Weights come from safetensors, or from a `pytorch_model.bin` that holds
-nothing but tensors.
+The imported model gives the same results as in transformers: it has the paper's sinusoids, and its decoder starts from
+the embedding of the start token, usually <pad>. We read weights from safetensors, or from a `pytorch_model.bin` that
+contains only tensors.
 """
 
 import json
@@ -38,7 +38,7 @@ _OUTPUT = "lm_head.weight"
 
 
 def import_model(folder: Path, out: Path, languages: Languages | None = None) -> None:
-    """Write the model in a folder as a bundle; languages: by default those that its tokenizer names.
+    """Write the model in a folder as a bundle; languages: by default those in the tokenizer's config.
 
     Raises MtkitError, naming the file and the key or tensor, if mtkit cannot compute the model.
     """
@@ -126,7 +126,7 @@ def _pad(origin: Origin, folder: Path) -> int:
 
 
 def _read_weights(folder: Path) -> tuple[Path, dict[str, Tensor]]:
-    """Return the weights' file and its tensors. Raises MtkitError if it is missing or holds more than tensors."""
+    """Return the weights' file and its tensors. Raises MtkitError if it is missing or contains more than tensors."""
     path, old = folder / _WEIGHTS, folder / _OLD_WEIGHTS
     if path.is_file():
         try:
@@ -134,17 +134,17 @@ def _read_weights(folder: Path) -> tuple[Path, dict[str, Tensor]]:
         except SafetensorError as error:
             raise MtkitError(f"{path}: not a safetensors file, or damaged ({error})") from error
     if not old.is_file():
-        raise MtkitError(f"{folder}: it has neither {_WEIGHTS} nor {_OLD_WEIGHTS}")
+        raise MtkitError(f"{folder}: contains neither {_WEIGHTS} nor {_OLD_WEIGHTS}")
     try:
         tensors = torch.load(old, map_location="cpu", weights_only=True)
-    except Exception as error:  # damaged files raise many types
-        # not torch's words, which advise to let the file run code
+    except Exception as error:  # damaged files raise errors of many types
+        # we hide torch's message, because it advises the user to let the file run code
         raise MtkitError(
-            f"{old}: refused: it is damaged, or holds more than tensors ({type(error).__name__}); ask for the model as "
-            f"{_WEIGHTS}"
+            f"{old}: refused: it is damaged, or contains more than tensors ({type(error).__name__}); "
+            f"ask its author for {_WEIGHTS}"
         ) from error
     if not isinstance(tensors, dict) or not all(isinstance(value, Tensor) for value in tensors.values()):
-        raise MtkitError(f"{old}: refused: it holds more than named tensors")
+        raise MtkitError(f"{old}: refused: it contains more than named tensors")
     return old, dict(tensors)
 
 
@@ -190,7 +190,7 @@ def _to_state(tensors: Mapping[str, Tensor], cfg: ModelConfig, path: Path) -> di
         shape = torch.Size([model[ours].size(0) // len(theirs), *model[ours].shape[1:]])
         state[ours] = torch.cat([_take(left, name, shape, path) for name in theirs])
     if unknown := sorted({*left} - {*every}):
-        raise MtkitError(f"{path}: tensors that mtkit does not know: {', '.join(unknown[:5])}")
+        raise MtkitError(f"{path}: unknown tensors: {', '.join(unknown[:5])}")
     return state
 
 

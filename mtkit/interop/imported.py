@@ -29,7 +29,7 @@ _Section = TypeVar("_Section", bound=BaseModel)
 
 @dataclass(frozen=True)
 class Languages:
-    """The names of the two sides."""
+    """The language codes of the two sides."""
 
     src: str = "src"
     tgt: str = "tgt"
@@ -113,7 +113,7 @@ def save_imported(
 
 
 def check_sides(models: tuple[SentencePieceModel, SentencePieceModel], languages: Languages, path: Path) -> None:
-    """Raise DataError if each tokenizer has the words of the other side's language, as if they were swapped."""
+    """Raise DataError if the two tokenizers seem to be swapped, because each has the other language's words."""
     codes = languages.src, languages.tgt
     texts = [" ".join(_frequent_words(model)) for model in models]
     foreign: list[str | None] = []
@@ -141,8 +141,8 @@ def _config(model: ModelConfig, tokenizers: tuple[bytes, bytes], decode: DecodeC
     src, tgt = map(_tokenizer_config, tokenizers)
     return Config.model_validate(
         {
-            # The training text is unknown, but the section is required: files that do not exist stand here until
-            # fine-tuning replaces them, and a run with these names is refused.
+            # The training text is unknown, but the section is required. These files do not exist; fine-tuning replaces
+            # them, and mtkit refuses a run that still has these names.
             "data": {
                 "src_lang": languages.src,
                 "tgt_lang": languages.tgt,
@@ -158,7 +158,7 @@ def _config(model: ModelConfig, tokenizers: tuple[bytes, bytes], decode: DecodeC
 
 
 def _tokenizer_config(tokenizer: bytes) -> dict[str, Any]:
-    """Return the tokenizer's settings, as far as the config has keys for them; they matter only for a new training."""
+    """Return the tokenizer's settings, as far as the config has keys for them; only a new training uses them."""
     model = parse(tokenizer)
     defaults = TokenizerConfig()
     known = model.normalization in get_args(Normalization)

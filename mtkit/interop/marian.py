@@ -1,9 +1,9 @@
 """Import Marian's `.npz` transformers as bundles, and export bundles as such models.
 
-The model computes what Marian computes in training and scoring: sinusoids with its rates, and a decoder that starts
-from zeros. (With norms before the layers, Marian 1.12 differs in decoding: after the first step it does not normalise
-the keys and values of self-attention.) Marian's layer normalisation adds 1e-6 to the variance where torch adds 1e-5,
-which changed the log-probabilities of whole sentences by less than 1e-4 nats. Pickled data is never read.
+The imported model gives the same results as Marian in training and scoring: it has Marian's sinusoids, and its decoder
+starts from zeros. (With norms before the layers, Marian 1.12 differs in decoding: after the first step it does not
+normalise the keys and values of self-attention.) Marian's layer normalisation adds 1e-6 to the variance where torch
+adds 1e-5, which changed the log-probabilities of whole sentences by less than 1e-4 nats. We never read pickled data.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ _SIDES = {"src_embedding": "encoder_Wemb", "tgt_embedding": "decoder_Wemb"}
 _OUTPUT = "decoder_ff_logit_out"
 
 
-_MOST_GROWTH = 100  # of a file that is unpacked; numbers that a model has learned hardly shrink
+_MOST_GROWTH = 100  # how often larger an unpacked file may be; compression hardly shrinks learned weights
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def import_model(
     src, tgt = both.src.layout, both.tgt.layout
     state = import_state(state, cfg.tie, src, tgt)
     details: dict[str, Any] = {"vocabulary": both.kind}
-    if not marian_vocabulary.decoder_options(path).get("allow-unk"):  # then Marian never writes <unk>
+    if not marian_vocabulary.decoder_options(path).get("allow-unk"):  # without the option Marian never writes <unk>
         details["unk_bias"] = float(state["output.bias"][UNK_ID])
         state["output.bias"][UNK_ID] = BANNED
     origin = Origin.from_file(path, FORMAT, src, tgt, details)
@@ -128,7 +128,7 @@ def to_state(parameters: Parameters, cfg: ModelConfig, path: Path | str) -> dict
         state[entry.ours] = torch.cat([part.T if n_in else part[0] for part in parts]).contiguous()
     if left:
         names = ", ".join(sorted(left)[:5]) + (", ..." if len(left) > 5 else "")
-        raise MtkitError(f"{path}: parameters that mtkit does not know: {names}")
+        raise MtkitError(f"{path}: unknown parameters: {names}")
     return state
 
 
@@ -155,7 +155,7 @@ def _ends(left: dict[str, NDArray[Any]], cfg: ModelConfig, path: Path | str) -> 
     src = _take(left, "Wemb" if shared else _SIDES["src_embedding"], [-1, cfg.d_model], path)
     tgt = src if shared else _take(left, _SIDES["tgt_embedding"], [-1, cfg.d_model], path)
     output = tgt
-    if cfg.tie == "none" and f"{_OUTPUT}_W" in left:  # by older versions
+    if cfg.tie == "none" and f"{_OUTPUT}_W" in left:  # the name in older versions
         output = _take(left, f"{_OUTPUT}_W", [cfg.d_model, tgt.size(0)], path).T.contiguous()
     elif cfg.tie == "none":
         output = _take(left, f"{_OUTPUT}_Wt", [tgt.size(0), cfg.d_model], path)
@@ -211,7 +211,7 @@ def _take(left: dict[str, NDArray[Any]], name: str, shape: Sequence[int], path: 
         actual, expected = (" x ".join("any" if n < 0 else str(n) for n in sizes) for sizes in (array.shape, shape))
         raise MtkitError(f"{path}: the parameter {name} is {actual}, but the model's options ask for {expected}")
     if array.dtype.kind != "f":
-        raise MtkitError(f"{path}: the parameter {name} holds {array.dtype}, not floating-point numbers")
+        raise MtkitError(f"{path}: the parameter {name} contains {array.dtype} instead of floating-point numbers")
     return torch.from_numpy(array.astype(np.float32))
 
 
@@ -223,7 +223,7 @@ def read_npz(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         raise MtkitError(f"{path}: not an .npz file of plain arrays, or damaged ({error})") from error
     description = arrays.pop(DESCRIPTION, None)
     if description is None:
-        raise MtkitError(f"{path}: not a model of Marian: it has no {DESCRIPTION}")
+        raise MtkitError(f"{path}: not a Marian model: {DESCRIPTION} is missing")
     return arrays, read_description(description.tobytes(), path)
 
 

@@ -31,7 +31,7 @@ class MarianModel:
 
     path: Path
     tensors: dict[str, Array]
-    options: dict[str, Any]  # the YAML beside the tensors: depth, width, tying, ...
+    options: dict[str, Any]  # the YAML stored with the tensors: depth, width, tying, ...
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def read_marian_binary(path: Path) -> MarianModel:
         else:
             tensors[item.name] = _tensor(path, data, item)
     if not options:
-        raise DataError(f"{path}: no {DESCRIPTION} in it, so the shape of the model is unknown")
+        raise DataError(f"{path}: {DESCRIPTION} is missing, so the shape of the model is unknown")
     return MarianModel(path, tensors, options)
 
 
@@ -65,7 +65,7 @@ def _items(path: Path, data: bytes) -> list[_Item]:
     reader = _Reader(path, data)
     version, n_items = reader.read("QQ")
     if version != _VERSION:
-        raise DataError(f"{path}: not a Marian binary model: it has version {version}, this mtkit reads {_VERSION}")
+        raise DataError(f"{path}: not a Marian binary model: version {version} instead of {_VERSION}")
     if n_items * 32 > len(data):
         raise DataError(f"{path}: its header gives {n_items:,} items, more than its {len(data):,} bytes can hold")
     headers = [reader.read("QQQQ") for _ in range(n_items)]

@@ -42,18 +42,18 @@ _FIXED: dict[str, tuple[Any, ...]] = {
 
 
 def read_description(text: bytes, path: Path) -> dict[str, Any]:
-    """Parse the options in a model file; path: for messages. Raises DataError if there are none."""
+    """Parse the options in a model file; path appears in messages. Raises DataError if there are none."""
     try:
         options = yaml_value(text.rstrip(b"\0").decode("utf-8"))  # Marian pads it with NULs
     except ValueError as error:
         raise DataError(f"{path}: its {DESCRIPTION} cannot be read: {error}") from error
     if not isinstance(options, dict):
-        raise DataError(f"{path}: its {DESCRIPTION} has no options")
+        raise DataError(f"{path}: its {DESCRIPTION} contains no options")
     return options
 
 
 def model_config(options: Mapping[str, Any], path: Path | str) -> ModelConfig:
-    """Return the model section for Marian's options; path: for messages.
+    """Return the model section for Marian's options; path appears in messages.
 
     Raises MtkitError, naming key and value, for what mtkit does not support.
     """

@@ -1,4 +1,4 @@
-"""Read and write Marian's vocabularies: SentencePiece models, or lists of pieces (.yml) beside such models."""
+"""Read and write Marian's vocabularies: SentencePiece models, or lists of pieces (.yml) with such models."""
 
 import json
 from dataclasses import dataclass
@@ -32,12 +32,12 @@ class Sources:
 
     src: Path
     tgt: Path
-    src_spm: Path | None = None  # by default source.spm and target.spm beside the vocabularies
+    src_spm: Path | None = None  # by default source.spm and target.spm in the vocabularies' folder
     tgt_spm: Path | None = None
 
 
 def decoder_options(model: Path) -> dict[str, Any]:
-    """Return the options of the decoder config beside a model; {} if there is none."""
+    """Return the options of the decoder config of a model; {} if there is none."""
     path = model.with_name(f"{model.name}.decoder.yml")
     try:
         options = yaml_value(path.read_text(encoding="utf-8"))
@@ -49,7 +49,7 @@ def decoder_options(model: Path) -> dict[str, Any]:
 
 
 def beside(model: Path) -> Sources:
-    """Return the vocabularies that the decoder config beside a model names. Raises MtkitError if there are none."""
+    """Return the vocabularies that a model's decoder config names. Raises MtkitError if there are none."""
     remedy = "give the model's vocabularies: --src-vocab FILE --tgt-vocab FILE"
     named = decoder_options(model).get("vocabs")
     if not isinstance(named, list) or len(named) != 2:
@@ -90,7 +90,7 @@ def _kind(path: Path) -> str:
         return "yml"
     if path.suffix == ".fsv":
         raise MtkitError(f"{path}: a factored vocabulary (.fsv) is not supported; only .spm, or .yml with .spm")
-    raise MtkitError(f"{path}: not a vocabulary that mtkit knows; only .spm, or .yml with .spm")
+    raise MtkitError(f"{path}: unknown kind of vocabulary; mtkit reads .spm, or .yml with .spm")
 
 
 def _from_spm(path: Path) -> Vocabulary:
@@ -116,7 +116,7 @@ def read_yml(path: Path) -> list[str]:
     rows: dict[str, int] = {}
     key = ""
     for number, line in enumerate(_lines(path), start=1):
-        if line.startswith("? "):  # YAML writes a long key so
+        if line.startswith("? "):  # this is how YAML writes a long key
             key = line[2:]
             continue
         text, _, value = line.rpartition(":")

@@ -17,15 +17,15 @@ from mtkit.search.hypothesis import Hypothesis
 from mtkit.translation.candidates import Candidate
 from mtkit.translation.translator import Translator
 
-_LINES_A_WINDOW = 256  # translated before the progress bar moves
+_LINES_A_WINDOW = 256  # the progress bar moves after each window
 
 
 @dataclass(frozen=True)
 class Tolerance:
     """The largest accepted differences between an export and its original."""
 
-    token_agreement: float  # least share of equal tokens
-    score_difference: float  # most nats a token, averaged over all lines
+    token_agreement: float  # the smallest accepted share of equal tokens
+    score_difference: float  # the largest accepted difference in nats per token, averaged over all lines
     bleu_drop: float  # most points
 
 
@@ -45,7 +45,7 @@ class ComparedText:
     """Lines to compare on."""
 
     name: str  # in the certificate
-    tag: str | None  # with which the model reads them
+    tag: str | None  # that the model expects before these lines
     sources: Sequence[str]
     references: Sequence[str] | None
 
@@ -69,7 +69,7 @@ class SearchParity:
     """The comparison with one search setting."""
 
     search: str  # greedy, or beam and its size
-    token_agreement: float  # 2 x common tokens in the same order / tokens of both
+    token_agreement: float  # 2 x (common tokens in the same order) / (tokens of both)
     equal_lines: int
     bleu: float | None  # of the original; None without references
     bleu_change: float | None
@@ -194,7 +194,7 @@ def _timed(
 
 
 def token_agreement(first: Sequence[Candidate], second: Sequence[Candidate]) -> float:
-    """Return the share of tokens that two translations of the same lines have in common, in the same order."""
+    """Return the share of tokens, in order, that two translations of the same lines have in common."""
     common = total = 0
     for a, b in zip(first, second, strict=True):
         matcher = SequenceMatcher(None, a.ids, b.ids, autojunk=False)
@@ -206,9 +206,9 @@ def token_agreement(first: Sequence[Candidate], second: Sequence[Candidate]) -> 
 def _score_difference(
     comparisons: Sequence[Comparison], candidates: Sequence[Sequence[Candidate]]
 ) -> tuple[float, float]:
-    """Compare the log-probabilities of the same translations; return the mean in nats a token, the most in nats a line.
+    """Return the mean difference of log-probabilities in nats per token, and the largest in nats per line.
 
-    Skip lines that were split because they are too long: only their parts have scores.
+    It skips lines that were too long and therefore split, because only their parts have scores.
     """
     pairs: list[tuple[list[int], Hypothesis]] = []
     for one, of_text in zip(comparisons, candidates, strict=True):

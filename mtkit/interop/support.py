@@ -10,7 +10,7 @@ Target = Literal["ctranslate2", "marian", "hf"]
 Quantization = Literal["float32", "int8", "float16", "bfloat16", "int8_float16", "int8_bfloat16"]  # CTranslate2's
 
 _NAMES: dict[Target, str] = {"ctranslate2": "CTranslate2", "marian": "Marian", "hf": "MarianMT"}
-# For keys that a format supports in part: the supported values.
+# The supported values of keys that a format supports only in part.
 _KNOWN: dict[Target, dict[str, tuple[str, ...]]] = {
     "ctranslate2": {"decoder": ("attention",)},
     "marian": {

@@ -1,7 +1,7 @@
 """Reorder another system's vocabulary (tokenizers and the rows of matrices) into mtkit's order of ids, and back.
 
 mtkit has pad, unk, bos and eos at 0, 1, 2 and 3 on both sides; all other rows follow in their original order. A special
-row that the other system lacks is added, and never chosen.
+row that the other system lacks is added, but the model never chooses it.
 """
 
 import re
@@ -29,7 +29,7 @@ _MATCHING_TEXT = (PieceType.NORMAL, PieceType.USER_DEFINED, PieceType.BYTE)
 
 @dataclass(frozen=True)
 class Layout:
-    """The special rows of the other system's vocabulary; None: it lacks the row."""
+    """The special rows of the other system's vocabulary; None if a row is missing."""
 
     size: int  # rows
     unk: int
@@ -59,7 +59,7 @@ class Layout:
         try:
             return cls(**values)
         except TypeError as error:
-            raise BundleError(f"the manifest describes a vocabulary in an unknown way: {error}") from error
+            raise BundleError(f"the manifest's description of a vocabulary is invalid: {error}") from error
 
     def as_json(self) -> dict[str, int | None]:
         """Return the values for a bundle's manifest."""
@@ -84,7 +84,7 @@ class Layout:
 
 
 def import_weight(weight: Tensor, layout: Layout, start: Tensor | None = None) -> Tensor:
-    """Reorder a matrix (V, D) for mtkit; rows that it lacks are zeros, but bos is start if given."""
+    """Reorder a matrix (V, D) for mtkit; missing rows become zeros, except that bos becomes start if given."""
     rows = torch.tensor(layout.rows)
     moved = weight[rows.clamp(min=0)]
     moved[rows < 0] = 0.0
@@ -94,7 +94,7 @@ def import_weight(weight: Tensor, layout: Layout, start: Tensor | None = None) -
 
 
 def import_bias(bias: Tensor, layout: Layout) -> Tensor:
-    """Reorder an output bias (V,) for mtkit; rows that it lacks are never chosen."""
+    """Reorder an output bias (V,) for mtkit; the model never chooses rows that are missing there."""
     rows = torch.tensor(layout.rows)
     moved = bias[rows.clamp(min=0)]
     moved[rows < 0] = BANNED
@@ -150,7 +150,7 @@ def spm_layout(model: SentencePieceModel) -> Layout:
     """Return the layout of a SentencePiece model. Raises DataError if it has no end of sentence."""
     processor = sentencepiece.SentencePieceProcessor(model_proto=model.serialize())
     if processor.eos_id() < 0:
-        raise DataError("this SentencePiece model has no end of sentence (</s>), which a translation model needs")
+        raise DataError("this SentencePiece model has no end-of-sentence piece (</s>), which a translation model needs")
     pad, bos = (None if token_id < 0 else token_id for token_id in (processor.pad_id(), processor.bos_id()))
     return Layout(len(model.pieces), unk=processor.unk_id(), eos=processor.eos_id(), pad=pad, bos=bos)
 
@@ -191,7 +191,7 @@ def tgt_tokenizer(
     """
     missing = [piece.text for piece in pieces_without_row(model, names) if piece.type is PieceType.BYTE]
     if missing:
-        raise DataError(f"the vocabulary lacks {missing[0]}, though the target's tokenizer falls back on bytes")
+        raise DataError(f"the vocabulary lacks {missing[0]}, but the target's tokenizer falls back on bytes")
     known = _Known(model)
     pieces = [known.piece(names[row]) for row in layout.others]
     unused = [Piece(piece.text, type=PieceType.UNUSED) for piece in extra]
@@ -216,8 +216,8 @@ class _Known:
     def tag(self, name: str) -> Piece:
         """Return a piece that matches at the beginning of a word.
 
-        In a unigram model the score of the likeliest piece beats every other way to cut the tag. Other algorithms merge
-        pairs, and match only a user-defined piece.
+        In a unigram model the score of the likeliest piece beats every other segmentation of the tag. Other algorithms
+        merge pairs, and match only a user-defined piece.
         """
         kind = PieceType.NORMAL if self.unigram else PieceType.USER_DEFINED
         return Piece(f"{SPACE}{name}", self.likeliest, kind)

@@ -1,4 +1,4 @@
-"""Multi-head attention with packed projections: of all positions at once, and of one after the other with a cache."""
+"""Multi-head attention with packed projections, for all positions at once or for one after the other with a cache."""
 
 import torch
 import torch.nn.functional as F
@@ -17,9 +17,9 @@ BLOCK = 16  # decoding looks at keys in whole blocks: float32 numbers in a vecto
 class Ancestry:
     """A table of the positions that each of K hypotheses of B sentences descends from.
 
-    The keys and values of a sentence's hypotheses lie side by side, K places a position, and a hypothesis looks only at
-    the places of its ancestors. So when the search lets one hypothesis continue another, no key or value moves: only
-    this table changes, which is small and the same for all layers.
+    The keys and values of a sentence's hypotheses lie side by side, K places per position, and a hypothesis looks only
+    at the places of its ancestors. When the search lets one hypothesis continue another, no key or value moves. Only
+    this table changes, which is small and shared by all layers.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Ancestry:
 
     @property
     def n_places(self) -> int:
-        """The number of places that are looked at: the filled ones, rounded up to whole blocks."""
+        """The number of places that attention looks at: the filled ones, rounded up to whole blocks."""
         return -(-self.length * self.beam_size // BLOCK) * BLOCK
 
     @property
@@ -102,7 +102,7 @@ class KeyValueCache:
         return keys, values
 
     def reorder(self, parents: Tensor) -> None:
-        """Move nothing: see `Ancestry`."""
+        """Move nothing, because `Ancestry` says which keys and values a hypothesis looks at."""
 
     def select(self, sentences: Tensor) -> None:
         """Drop all sentences but these."""

@@ -19,8 +19,8 @@ def count_classifier_weights(cfg: ModelConfig, vocab_size: int, n_labels: int) -
 class EncoderClassifier(Network):
     """An encoder whose memory at the first position, <start>, is projected onto the labels.
 
-    <start> stands for no word: what is there in the end, the layers' attention has collected for the label alone (as
-    the [CLS] of Devlin et al. 2019). Weights are float32; autocast sets the precision of products.
+    <start> represents no word, so the layers' attention can collect there what the label depends on (like [CLS] in
+    Devlin et al. 2019). Weights are float32; autocast sets the precision of products.
     """
 
     first_target = 1
@@ -43,7 +43,7 @@ class EncoderClassifier(Network):
     def reset_parameters(self) -> None:
         """Draw initial weights from torch's default generator: embeddings N(0, 1/D), matrices Glorot-uniform.
 
-        The output begins at 0: the first loss is that of guessing, and a trained encoder is not pulled to noise.
+        The output starts at 0: the first loss is that of guessing, and its gradient adds no noise to a trained encoder.
         """
         self._reset_layers()
         nn.init.normal_(self.src_embedding.weight, std=self.cfg.d_model**-0.5)
@@ -58,7 +58,7 @@ class EncoderClassifier(Network):
         return EncoderClassifier(self.cfg, self.src_embedding.num_embeddings, self.output.out_features, self.pad_id)
 
     def hidden(self, src: Tensor, tgt_in: Tensor | None = None) -> Tensor:
-        """Return the encoder's output at the first position (B, 1, D); tgt_in is ignored: a label follows no other.
+        """Return the encoder's output at the first position (B, 1, D); tgt_in, which other networks use, is ignored.
 
         src: (B, S), <start> sentence <end>, or <start> source <end> target <end>.
         """

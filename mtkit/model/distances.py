@@ -1,4 +1,4 @@
-"""Numbers of pairs of positions: by query and key, or by query and distance."""
+"""Convert numbers of pairs of positions between two layouts: by query and key, or by query and distance."""
 
 import torch.nn.functional as F
 from torch import Tensor
@@ -8,7 +8,7 @@ def by_key(x: Tensor, n_keys: int) -> Tensor:
     """Turn numbers by distance (..., L, 2 L), as of `attend_relative`, into numbers by key (..., L, L).
 
     Read in memory's order, a row by distance begins one number later by key than the row before it, so the result is a
-    view. If x is by key already, return it.
+    view. It returns x itself if x is by key already.
     """
     if x.size(-1) == n_keys:
         return x

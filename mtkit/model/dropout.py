@@ -15,7 +15,7 @@ class Dropout(nn.Module):
 
     @property
     def rate(self) -> float:
-        """The probability that now holds: p in training, else 0."""
+        """The current probability: p in training, else 0."""
         return self.p if self.training else 0.0
 
     def forward(self, x: Tensor) -> Tensor:
@@ -30,7 +30,7 @@ class Dropout(nn.Module):
 class WordDropout(Dropout):
     """Zero whole tokens with probability p and scale the others by 1 / (1 - p), in training.
 
-    <start> and <end> can be dropped like any other token. On little text this helps a good deal, on both sides
+    <start> and <end> can be dropped like any other token. With little training text this helps clearly, on both sides
     (Sennrich and Zhang 2019, section 4).
     """
 

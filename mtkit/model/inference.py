@@ -1,4 +1,4 @@
-"""What decoding asks of a model; linear layers for inference, which replace `Linear` in a copy by `quantize`."""
+"""The interface that decoding needs from a model, and the linear layers that `quantize` puts into its copy."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -16,7 +16,7 @@ class InferenceLinear(nn.Module):
         raise NotImplementedError
 
     def __call__(self, x: Tensor, relu: bool = False, dropout: float = 0.0) -> Tensor:
-        """Call `forward` without looking for hooks, which would cost as much as a small operation."""
+        """Call `forward` directly, because the search for hooks would cost as much as a small operation."""
         return self.forward(x, relu)
 
     def select_outputs(self, ids: Tensor) -> "InferenceLinear":
@@ -58,7 +58,7 @@ class SelectedLinear(InferenceLinear):
 
 
 class Decoder(Protocol):
-    """A `Transformer` as decoding sees it, or what does the same faster; caches are its own."""
+    """A `Transformer` as decoding sees it, or a faster equivalent; each has its own kind of cache."""
 
     output: Any  # the projection onto the vocabulary, which can `select_outputs`
     rounds_by_batch: bool  # whether the last bits of a sentence's logits depend on its batch
@@ -66,8 +66,7 @@ class Decoder(Protocol):
     def start_decoding(self, src: Tensor, beam_size: int) -> Any:
         """Encode src (B, S) and return a cache to decode beam_size hypotheses of each sentence.
 
-        A step lets every hypothesis continue itself, unless the cache was told other parents by `reorder` since the
-        step before.
+        A step lets every hypothesis continue itself, unless `reorder` has set other parents since the step before.
         """
         ...
 
@@ -76,8 +75,8 @@ class Decoder(Protocol):
         ...
 
     def choose(self, last_ids: Tensor, cache: Any, n: int, banned: Sequence[int]) -> tuple[Tensor, Tensor] | None:
-        """Do the same, but return log-probabilities and ids of the n likeliest tokens but the banned: (B, K, n) each.
+        """Do the same, but return log-probabilities and ids of the n likeliest allowed tokens: (B, K, n) each.
 
-        The likeliest comes first, of equals the lower id. None, and nothing done: ask for the logits.
+        The likeliest comes first; among equals, the lower id. None means that nothing was done: ask for the logits.
         """
         ...

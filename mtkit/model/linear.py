@@ -1,4 +1,4 @@
-"""The linear layer that the model is made of."""
+"""The linear layer of which the model consists."""
 
 from torch import Tensor, nn
 
@@ -7,7 +7,7 @@ from mtkit.model.inference import SelectedLinear
 
 
 class Linear(nn.Linear):
-    """torch's linear layer, with the same weights and gradients; only the last bits depend on who multiplies."""
+    """torch's linear layer with the same weights and gradients, but `ops` chooses the library that multiplies."""
 
     def forward(self, input: Tensor, relu: bool = False, dropout: float = 0.0) -> Tensor:
         """Return x W^T + b, or with relu dropout(max(0, x W^T + b)): (..., n_in) -> (..., n_out)."""

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-# Far below any score, so that exp(BLOCKED) is exactly 0; yet finite in every precision (fp16 ends at -65504), so that
-# a row in which everything is blocked, such as that of an empty source, does not become NaN.
+# Far below any score, so exp(BLOCKED) is exactly 0. Finite in every precision (fp16 ends at -65504), so a row in which
+# everything is blocked, such as that of an empty source, does not become NaN.
 BLOCKED = -30000.0
 
 
@@ -20,6 +20,6 @@ def padding_bias(pad_mask: Tensor) -> Tensor:
 def causal_bias(length: int, device: torch.device | None = None) -> Tensor:
     """Keep every position from looking at later ones. Returns float (1, 1, length, length).
 
-    It also hides padding on the right, which comes after every real token.
+    It also hides padding on the right, because padding follows every real token.
     """
     return torch.full((length, length), BLOCKED, device=device).triu_(diagonal=1)[None, None]

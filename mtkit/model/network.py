@@ -1,4 +1,4 @@
-"""What every network here has: an encoder, and a linear layer that predicts from hidden states."""
+"""The base of all networks: an encoder, and a linear layer that predicts from hidden states."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -42,10 +42,11 @@ def count_encoder_weights(cfg: ModelConfig, vocab_size: int) -> int:
 
 
 class Network(nn.Module):
-    """An encoder, and an output projection that predicts from what `hidden` makes of its memory.
+    """An encoder, and an output projection that predicts from the states that `hidden` computes.
 
-    Training needs nothing else of a network. A subclass makes the parts, in an order that must not change: that of the
-    parameters numbers the optimizer's state in checkpoints, and that of the modules draws the initial weights.
+    Training needs nothing else of a network. A subclass creates the parts. Their order must not change: checkpoints
+    number the optimizer's state by the order of the parameters, and the initial weights are drawn in the order of the
+    modules.
     """
 
     cfg: ModelConfig
@@ -58,7 +59,7 @@ class Network(nn.Module):
     encoder_layers: Sequence[EncoderLayer]
     encoder_norm: nn.Module
     output: Linear
-    first_target = 0  # what the output's first row predicts: token 0, or label 1, since 0 is padding
+    first_target = 0  # the output's first row predicts this: token 0, or label 1 because 0 is padding
 
     def hidden(self, src: Tensor, tgt_in: Tensor) -> Tensor:
         """Return the states (B, T, D) from which `output` predicts T targets; ids with padding on the right."""
@@ -88,8 +89,8 @@ class Network(nn.Module):
     def untrained_rows(self) -> Iterator[tuple[Tensor, slice]]:
         """Yield each weight that training changes only in part, with the rows that stay: 0 in a new network.
 
-        A key's bias adds the same number to all scores of a query, and the softmax takes it out again. Its gradient is
-        nothing but rounding errors, which Adam would scale up to full steps. (Rotary positions turn the bias by each
+        A key's bias adds the same number to all scores of a query, which the softmax removes again. Its gradient
+        consists of rounding errors, which Adam would scale up to full steps. (Rotary positions turn the bias by each
         key's position, so there it has an effect.)
         """
         d_model = self.cfg.d_model

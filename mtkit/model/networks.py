@@ -1,4 +1,4 @@
-"""Make the network of a config, and count its weights: the one place that knows which task has which."""
+"""Make the network of a config, and count its weights; only this module knows the network of each task."""
 
 from collections.abc import Mapping
 
@@ -30,6 +30,8 @@ def count_network_weights(cfg: Config, src_vocab_size: int, tgt_vocab_size: int)
 def find_not_finite(weights: Mapping[str, Tensor]) -> str | None:
     """Return the name of the first tensor that holds a NaN or an infinity; None if all numbers are finite."""
     for name, weight in weights.items():
-        if weight.numel() and not torch.stack(torch.aminmax(weight)).isfinite().all():  # a NaN is both extremes
+        if (
+            weight.numel() and not torch.stack(torch.aminmax(weight)).isfinite().all()
+        ):  # with a NaN, both extremes are NaN
             return name
     return None

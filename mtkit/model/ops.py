@@ -1,7 +1,7 @@
 """The operations of the model's layers, written as formulas in plain torch.
 
-On a CPU many of them have a faster way in `mtkit.model.cpu`, which gives the same results up to rounding and random
-numbers. `_or_faster` below is the one place that chooses, and this module the only one that knows `mtkit.model.cpu`.
+On a CPU, `mtkit.model.cpu` computes many of them faster, with the same results up to rounding and random numbers.
+`_or_faster` below chooses between the two, and only this module imports `mtkit.model.cpu`.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ _R = TypeVar("_R")
 
 
 def _or_faster(plain: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Let the override of the same name compute the operation; where that returns None, compute the plain formula."""
+    """Compute the operation by the override of the same name, or by the plain formula if that returns None."""
     override: Callable[_P, _R | None] = getattr(overrides, plain.__name__)
 
     @wraps(plain)
@@ -65,7 +65,7 @@ def add_dropout(x: Tensor, y: Tensor, p: float) -> Tensor:
 def layer_norm(x: Tensor, gain: Tensor, bias: Tensor, eps: float, training: bool) -> Tensor:
     """Return (x - mean) / sqrt(variance + eps) * gain + bias, over the last dimension (Ba et al. 2016, equation 4).
 
-    For the input of matrix products: in training it may come in their precision.
+    The result is the input of matrix products, so in training it may have their precision.
     """
     return F.layer_norm(x, gain.shape, gain, bias, eps)
 
@@ -122,10 +122,10 @@ def cross_entropy(
     n, y = len(targets), targets[:, None]
     logits = [output_logits(one, weight, bias)[:n] for one in x]
     probs = [z.softmax(dim=1) for z in logits]
-    # log Z from the largest logit and its probability: one pass over memory less than logsumexp, and as exact.
+    # log Z from the largest logit and its probability saves one pass over memory against logsumexp, and is as exact.
     log_z = [(z.amax(dim=1) - p.amax(dim=1).log()).unsqueeze(1) for z, p in zip(logits, probs, strict=True)]
     nll = torch.stack([(own - z.gather(1, y)).sum() for own, z in zip(log_z, logits, strict=True)]).mean()
-    # The mean over V of -log p is log Z minus the mean logit, which is a small product: no pass over memory either.
+    # The mean over V of -log p is log Z minus the mean logit; that is a small product without a pass over memory.
     mean_row, mean_bias = weight.mean(dim=0, dtype=torch.float32), bias.mean()
     sums = [one[:n].sum(dim=0, dtype=torch.float32).dot(mean_row) + n * mean_bias for one in x]
     uniform = torch.stack([own.sum() - of_means for own, of_means in zip(log_z, sums, strict=True)]).mean()
@@ -186,13 +186,13 @@ def seeded_dropout(seed: int, device: torch.device) -> AbstractContextManager[No
 
 @_or_faster
 def decoder(model: Any, precision: str) -> Decoder | None:
-    """Return what decodes as a `Transformer` does, but faster; None where nothing does."""
+    """Return a faster decoder that is equivalent to a `Transformer`; None if there is none."""
     return None
 
 
 @_or_faster
 def has_faster_decoder(cfg: ModelConfig, precision: str) -> bool:
-    """Return whether `decoder` has something for a `Transformer` of this shape in this precision on a CPU."""
+    """Return whether `decoder` supports a `Transformer` of this shape in this precision on a CPU."""
     return False
 
 

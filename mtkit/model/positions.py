@@ -1,4 +1,4 @@
-"""Kinds of positions, by which the model knows the order of tokens: added to embeddings, or part of attention."""
+"""The kinds of positions that tell the model the order of tokens, added to embeddings or part of attention."""
 
 import math
 from typing import Literal
@@ -14,7 +14,7 @@ def sinusoid_table(n_positions: int, d_model: int, *, marian: bool = False) -> T
     """Return the fixed encodings of positions 0 to n_positions - 1: float32 (n_positions, d_model).
 
     The first half of the dimensions holds sin(position / 10000^(2i / d_model)), the second the cosines of the same
-    angles (Vaswani et al. 2017, section 3.5; sines and cosines alternate there, which is only another order).
+    angles (Vaswani et al. 2017, section 3.5; sines and cosines alternate there, but only the order differs).
     With marian, the rates are 10000^(2i / (d_model - 2)), as in tensor2tensor and Marian: the slowest sinusoid turns by
     exactly 1/10000 a position.
     """
@@ -26,7 +26,7 @@ def sinusoid_table(n_positions: int, d_model: int, *, marian: bool = False) -> T
 
 
 class SinusoidalPositions(nn.Module):
-    """Fixed sinusoids, added to embeddings; the table grows when a longer sentence comes."""
+    """Fixed sinusoids, added to embeddings; the table grows when a longer sentence arrives."""
 
     table: Tensor
 
@@ -119,8 +119,8 @@ class RelativePositions(nn.Module):
 class LinearBiases(nn.Module):
     """ALiBi: each head's scores fall with the distance, at a fixed rate of its own (Press et al. 2022, section 3).
 
-    The paper has a decoder alone, whose queries look back. In the encoder the scores fall alike in both directions
-    (-slope |i - j|), which the authors recommend first; the direction then shows in where `<end>` is.
+    The paper has only a decoder, whose queries look back. In the encoder the scores fall equally in both directions
+    (-slope |i - j|), which is the authors' first recommendation; the model can see the direction from where `<end>` is.
     """
 
     slopes: Tensor
@@ -137,8 +137,8 @@ class LinearBiases(nn.Module):
 def alibi_slopes(n_heads: int) -> list[float]:
     """Return each head's slope: 2^(-8 / H), its square, and so on to 2^-8 (Press et al. 2022, section 3).
 
-    If the number of heads is not a power of two: the slopes of the next smaller one, then every other slope of the next
-    larger one, as in the authors' code.
+    If the number of heads is not a power of two, take the slopes of the next smaller power and then every other slope
+    of the next larger one, as in the authors' code.
     """
     power = 2 ** (n_heads.bit_length() - 1)
     slopes = [2.0 ** (-8 * i / power) for i in range(1, power + 1)]

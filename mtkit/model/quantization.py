@@ -14,8 +14,8 @@ _Model = TypeVar("_Model", bound=nn.Module)
 def quantize(model: _Model, precision: str) -> _Model:
     """Return a copy of the model whose linear layers compute in `supported_precision`; it shares all other weights.
 
-    The copy is for inference on the device that the model is on. In fp32 its weights are the same, only laid out for
-    the processor; where no layout is faster, return the model itself.
+    The copy is for inference on the device of the model. In fp32 its weights are the same but laid out for the
+    processor; if no layout is faster, return the model itself.
     """
     device = next((weight.device for weight in model.parameters()), torch.device("cpu"))
     precision = supported_precision(precision, device)
@@ -27,7 +27,7 @@ def quantize(model: _Model, precision: str) -> _Model:
 
 
 def supported_precision(precision: str, device: torch.device) -> str:
-    """Return the precision (fp32, bf16 or int8) if the device has instructions for it, else the next more exact."""
+    """Return the precision (fp32, bf16 or int8) if the device has instructions for it, else the next more precise."""
     choices = ("int8", "bf16", "fp32")
     return next(choice for choice in choices[choices.index(precision) :] if ops.can_multiply(choice, device))
 

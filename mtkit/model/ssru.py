@@ -1,4 +1,4 @@
-"""The simpler simple recurrent unit, which shows a target position those before it without attention."""
+"""The simpler simple recurrent unit, by which a target position sees earlier positions without attention."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ class SSRU(nn.Module):
     """The SSRU (Kim et al. 2019, section 3.1), which can replace the decoder's self-attention.
 
     f_t = sigmoid(W_f x_t + b_f); c_t = f_t c_{t-1} + (1 - f_t) W x_t, c_{-1} = 0; the output is relu(c_t).
-    A step costs the same at every position; c is all that it needs of the past.
+    A step costs the same at every position and needs only c from the past.
     """
 
     def __init__(self, d_model: int) -> None:
@@ -24,7 +24,7 @@ class SSRU(nn.Module):
     def forward(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
         """Compute all positions of x (B, T, D) at once, each from itself and those before it; return (B, T, D).
 
-        bias: self-attention's mask, which is ignored: a recurrence is causal anyway.
+        bias: self-attention's mask, ignored because a recurrence is always causal.
         """
         forget, new = self._gates(x)
         cells: Tensor = _Recurrence.apply(forget, new)  # type: ignore[no-untyped-call]
@@ -37,7 +37,7 @@ class SSRU(nn.Module):
     def step(self, x: Tensor, cache: "CellCache", ancestry: object = None) -> Tensor:
         """Compute each hypothesis' newest position x (B, K, D) from the cell of those before it; return (B, K, D).
 
-        ancestry: self-attention's table, which is ignored: the cells themselves follow their hypotheses.
+        ancestry: self-attention's table, ignored because the cells follow their hypotheses.
         """
         forget, new = self._gates(x)
         return F.relu(cache.advance(forget, new)).to(x.dtype)

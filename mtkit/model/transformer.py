@@ -21,7 +21,7 @@ from mtkit.model.ssru import CellCache
 def count_weights(cfg: ModelConfig, src_vocab_size: int, tgt_vocab_size: int) -> int:
     """Return how many weights such a model has, a shared one once.
 
-    It is computed from the shapes: to build the model on torch's meta device would import a second's worth of modules.
+    Computed from the shapes, because building the model on torch's meta device imports a second's worth of modules.
     """
     d_model = cfg.d_model
     norm, attention, feed_forward = count_sublayer_weights(cfg)
@@ -44,7 +44,7 @@ def alignment_layer(n_layers: int) -> int:
 class Transformer(Network):
     """Encoder, decoder and output projection. Weights are float32; autocast sets the precision of products.
 
-    is_guided: whether the first head of the cross-attention of `alignment_layer` has learnt to align words.
+    is_guided: whether the first head of the cross-attention of `alignment_layer` has learned to align words.
     """
 
     is_guided = False
@@ -91,7 +91,7 @@ class Transformer(Network):
                 weight[rows] = 0.0
 
     def untrained_rows(self) -> Iterator[tuple[Tensor, slice]]:
-        """Yield those of every network; with positions=marian, the decoder also starts from zeros, as Marian's."""
+        """Yield the rows of `Network`; with positions=marian also BOS, because Marian's decoder starts from zeros."""
         yield from super().untrained_rows()
         if self.cfg.positions == "marian":
             yield self.tgt_embedding.weight, slice(self.bos_id, self.bos_id + 1)
@@ -166,7 +166,7 @@ class Transformer(Network):
     def decode_step(self, last_ids: Tensor, cache: "DecoderCache") -> Tensor:
         """Advance every hypothesis by its newest token: last_ids (B, K) -> logits (B, K, V) for the next one.
 
-        The cache then holds that token, too. The logits equal those of `forward` at the end of the whole prefix.
+        The cache then contains that token, too. The logits equal those of `forward` at the end of the whole prefix.
         """
         x = self._embed(last_ids, self.tgt_embedding).unsqueeze(-2)  # (B, K, 1, D): one position
         x = self.tgt_positions(x, cache.length).squeeze(-2)
@@ -182,7 +182,7 @@ class Transformer(Network):
         return project(self.decoder_norm(x)).float()
 
     def choose(self, last_ids: Tensor, cache: "DecoderCache", n: int, banned: Sequence[int]) -> None:
-        """See `Decoder`: a search chooses from the logits."""
+        """Return None, so that the search chooses from the logits; see `Decoder`."""
 
 
 @dataclass
@@ -193,7 +193,7 @@ class DecoderCache:
     cross: list[tuple[Tensor, Tensor]]  # per layer, keys and values of the memory, (B, H, S, d_head)
     pad_bias: Tensor  # (B, 1, 1, S)
     ancestry: Ancestry
-    attention: Tensor | None = None  # (B, K, S), of the latest step, by which words align; None: not wanted
+    attention: Tensor | None = None  # (B, K, S): aligns words at the latest step; None if not wanted
     output: nn.Module | None = None  # replaces the model's output projection: a projection onto fewer tokens
 
     @property

@@ -1,7 +1,7 @@
 """Find what looks broken in a translation, from source text and translation alone, without a model.
 
-So a line's faults never depend on other lines. There is a rule for each way in which neural translation is known to
-fail. The rules are as lenient as they can be and still catch it: a false alarm costs a second search.
+A line's faults therefore never depend on other lines. Each rule covers one known way in which neural translation
+fails. The rules are as lenient as possible, because every false alarm costs a second search.
 """
 
 import math
@@ -32,18 +32,18 @@ _BRACKETS = re.compile(
 )
 _SHOWN = 30  # characters of a text that was left
 _N_CODES = sys.maxunicode + 1
-_MIN_COPIED_RUN = 5  # least number of source words in a row for a partial copy
+_MIN_COPIED_RUN = 5  # a partial copy has at least this many source words in a row
 _USUAL_LOG_RATIO = 0.05  # ln(translation / source), in letters; measured: -0.1 to 0.2, by language pair and direction
-_SLACK = 0.85  # how far from that a long translation may be; 1 in 1,000 references differs by 0.5 to 0.7
-_MANY_SENTENCES = 1000  # letters; in so long a text the sentences' differences nearly cancel each other
+_SLACK = 0.85  # how far a long translation may differ from that; 1 in 1,000 references differs by 0.5 to 0.7
+_MANY_SENTENCES = 1000  # letters; from this length on, the differences of single sentences nearly cancel out
 _SLACK_OF_MANY = 0.45  # by language pair and direction the logarithm is -0.3 to 0.1 (measured)
 # Of the logarithm of the lengths, for a translation with fewer sentences than its source. Chosen on the 2,908 pairs of
 # Tatoeba's training text (en-fr, en-de) with several source sentences: 11 are below it; with any one sentence of the
 # translation left out, 86 % are.
 _FEWER_SENTENCES = -0.2
-_MAX_PERIODS = 200  # how many to try, shortest first: only a text that is repeated as a whole has a long one
+_MAX_PERIODS = 200  # how many to try, shortest first, because only a text that is repeated as a whole has a long one
 MOST_REPEATED = 0.35  # share of 4-grams that occurred before, beyond the source's share
-_MIN_TOKENS_FOR_SHARE = 20  # below it, the share of repeated 4-grams says nothing
+_MIN_TOKENS_FOR_SHARE = 20  # in shorter texts the share of repeated 4-grams means nothing
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def find_faults(
     finished: bool = True,
     tgt_lang: str | None = None,
 ) -> tuple[Fault, ...]:
-    """Return what looks wrong with a translation, in fixed order; several faults only of kind "number" and "url".
+    """Return what looks wrong with a translation, in a fixed order; only "number" and "url" can occur several times.
 
     finished: False if the translation hit the length limit.
     tgt_lang: language of the translation, such as "fr", for numbers written as words.
@@ -184,12 +184,12 @@ def length_error(src: str, text: str) -> float:
 
 
 def is_likely_length(n_src: float, n_text: float, *, cut_off: bool = False) -> bool:
-    """Return whether a source of n_src letters may have a translation of n_text letters.
+    """Return whether n_text letters are a plausible length for the translation of n_src letters.
 
     In Gale and Church (1993) the spread of the difference grows with the square root of the length. On sentence pairs
     of everyday language, captions and news the logarithm of the ratio fits better; its spread has a constant part (the
     translator's style) and a part that falls with the length (one word more or less).
-    cut_off: the end also looks missing, which makes the lower limit stricter.
+    cut_off: the end also looks missing; the lower limit is then stricter.
     """
     log_ratio = math.log(max(n_text, 0.5) / max(n_src, 0.5)) - _USUAL_LOG_RATIO
     slack = _SLACK_OF_MANY if n_src >= _MANY_SENTENCES else _SLACK

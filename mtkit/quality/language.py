@@ -1,8 +1,8 @@
-"""Tell in which language lines are, many at a time; "unsure" is an answer, and short lines are judged together.
+"""Identify the language of lines, many at a time. The answer may be "unsure", and short lines are judged together.
 
-The model is py3langid's: a naive Bayes classifier over byte n-grams (Lui and Baldwin 2011), whose automaton walks here
-through all lines of a window at once. It is limited to the languages in question and the likeliest intruders, because
-each further language adds mistakes on short lines.
+The model is py3langid's, a naive Bayes classifier over byte n-grams (Lui and Baldwin 2011). Here its automaton reads
+all lines of a window at once. We limit it to the expected language and the most likely other ones, because each further
+language adds mistakes on short lines.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,16 +20,16 @@ Ints = npt.NDArray[np.int64]
 
 UNSURE = "unsure"
 BLOCK = 16  # lines that are judged together if each alone leaves a doubt; blocks begin at line 1, 17, ... of a file
-_MOST_BYTES = 600  # of a line; the rest adds nothing
-_SURE = 0.9  # probability of a language from which it is the answer
-_DOUBTFUL = 0.2  # a line is foreign by its block's language only if its own has less probability
-_FEWEST_TOGETHER = 3  # different lines that are judged as one text
+_MOST_BYTES = 600  # of a line that are read; more would not change the answer
+_SURE = 0.9  # the least probability at which a language is the answer
+_DOUBTFUL = 0.2  # only a line whose expected language is less likely than this may follow the verdict on its block
+_FEWEST_TOGETHER = 3  # at least this many different lines are judged as one text
 _LINES_AT_ONCE = 4096  # bounds memory
-# The languages of most text on the web, and of each script; close relatives of these are left out.
+# The most common languages of the web and of each script, without their close relatives.
 INTRUDERS = tuple(
     "en de fr es pt it nl pl ru sv da cs ro hu fi tr id vi el ar he hi ja ko zh th uk".split()  # noqa: SIM905
 )
-# Languages so alike that a classifier does not tell a line of one from a line of the other: no intruders to each other.
+# Languages that a classifier confuses on single lines, so none of a group counts as foreign to another.
 _ALIKE = (
     *({"da", "no", "nb", "nn", "sv"}, {"hr", "bs", "sr", "sh", "sl"}, {"cs", "sk"}, {"id", "ms", "jv", "su"}),
     *({"pt", "gl"}, {"es", "gl", "ast", "an", "ca"}, {"nl", "af", "li", "fy", "nds"}, {"ru", "uk", "be", "bg", "mk"}),
@@ -39,7 +39,7 @@ _ALIKE = (
 
 
 class Identifier:
-    """Tells some languages apart."""
+    """Distinguishes between some languages."""
 
     def __init__(self, langs: Sequence[str]) -> None:
         """langs: codes that the model knows."""
@@ -49,7 +49,7 @@ class Identifier:
         self._prior = model.prior[[model.columns[lang] for lang in langs]]
 
     def scores(self, texts: Sequence[str]) -> tuple[Floats, Ints]:
-        """Return the log-probability of each language but for a constant, (lines, languages), and each line's bytes."""
+        """Return the log-probability of each language up to a constant, (lines, languages), and each line's bytes."""
         raw = [text.lower().encode() if text.isupper() else text.encode("utf-8", "surrogatepass") for text in texts]
         raw = [text[:_MOST_BYTES] for text in raw]
         sizes = np.fromiter(map(len, raw), np.int64, len(raw))
@@ -84,12 +84,12 @@ class Identifier:
 
 
 def knows(lang: str) -> bool:
-    """Return whether lines of this language can be told from others. Raises UsageError if py3langid is missing."""
+    """Return whether the model can recognise this language. Raises UsageError if py3langid is missing."""
     return known_code(lang) is not None
 
 
 def candidates(lang: str, other: str) -> tuple[str, ...]:
-    """Return the languages between which a line that should be in lang is judged, lang first.
+    """Return the languages that a line which should be in lang is compared with, lang first.
 
     other: the language of the other side of the corpus. Lines in another script are left to the rule on scripts.
     """
@@ -102,15 +102,15 @@ def candidates(lang: str, other: str) -> tuple[str, ...]:
 
 
 def alike_languages(langs: Sequence[str]) -> set[str]:
-    """Return these languages and those so alike that a classifier cannot tell lines of them apart."""
+    """Return these languages and all that a classifier confuses with them on single lines."""
     return set(langs).union(*(group for group in _ALIKE if group.intersection(langs)))
 
 
 def foreign_lines(texts: Sequence[str], lang: str, other: str, places: Sequence[int]) -> dict[int, str]:
     """Return the index and the language of each line that is surely not in lang; none if the model lacks lang.
 
-    other: the language of the other side. places: each line's number in its file, from 1. A line that leaves a doubt is
-    foreign if the lines of its block that leave one are, taken together.
+    other: the language of the other side. places: each line's number in its file, from 1. A doubtful line is foreign
+    if all doubtful lines of its block, judged as one text, are foreign.
     """
     if not knows(lang):
         return {}
@@ -131,7 +131,7 @@ def foreign_lines(texts: Sequence[str], lang: str, other: str, places: Sequence[
 def _foreign_together(
     doubtful: Ints, texts: Sequence[str], scores: Floats, sizes: Ints, places: Sequence[int], langs: Sequence[str]
 ) -> dict[int, str]:
-    """Judge the doubtful lines of each block as one text, in which a line that comes again counts once."""
+    """Judge the doubtful lines of each block as one text, in which a repeated line counts once."""
     blocks: dict[int, list[int]] = {}
     for i in doubtful.tolist():
         blocks.setdefault((places[i] - 1) // BLOCK, []).append(i)
@@ -165,8 +165,8 @@ class _Model:
             from py3langid.langid import MODEL_FILE, LanguageIdentifier
         except ImportError:
             raise UsageError(
-                "telling languages apart needs py3langid: pip install 'mtkit[data]'; or have `mtkit data clean` do "
-                "without: --set clean.language=false"
+                "language identification needs py3langid: pip install 'mtkit[data]'; or switch the rule off with "
+                "--set clean.language=false"
             ) from None
         model = LanguageIdentifier.from_model_file(MODEL_FILE)
         self.table = np.asarray(model.nb_ptc)
@@ -210,7 +210,7 @@ def _features(raw: Sequence[bytes], sizes: Ints) -> tuple[Ints, Ints]:
     if len(raw) == 1:  # arrays of one would take sixty times as long
         found = np.fromiter(model.walk(raw[0]), np.int64)
         return np.zeros(len(found), np.int64), found
-    order = np.argsort(-sizes, kind="stable")  # so that the lines which are not at their end are the first
+    order = np.argsort(-sizes, kind="stable")  # longest first, so that the lines that have not ended yet come first
     data = np.frombuffer(b"".join(raw), np.uint8)
     at = (np.cumsum(sizes) - sizes)[order]
     n_active = len(raw) - np.searchsorted(np.sort(sizes), np.arange(int(sizes.max(initial=0))), side="right")

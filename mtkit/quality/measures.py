@@ -1,6 +1,6 @@
-"""Tell whether a number of one text is one of the other in another unit: 10 miles are 16 km, thirty pounds 14 kilos.
+"""Check whether two texts give one quantity in different units: 10 miles are 16 km, thirty pounds are 14 kilos.
 
-Knows the units that translators convert, in English, French, German, Portuguese, Spanish, Italian and Dutch.
+It covers the units that translators convert, in English, French, German, Portuguese, Spanish, Italian and Dutch.
 """
 
 import math
@@ -9,10 +9,10 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
-_TOLERANCE = 0.15  # share by which a converted number may be rounded: 12 feet are 4 m
-_EXACT = 0.001  # the same from a metric unit to another: 150 cm are 1.5 m
-_DEGREES = 2  # by which a temperature may be
-# By what is measured: the size of each unit in one of them, and its names.
+_TOLERANCE = 0.15  # a converted number may be rounded by this share: 12 feet are 4 m
+_EXACT = 0.001  # the same between metric units: 150 cm are 1.5 m
+_DEGREES = 2  # by which a converted temperature may differ
+# For each quantity its units: their size in a common unit, and their names.
 _UNITS: dict[str, dict[float, str]] = {
     "length": {
         1609.34: "mi|miles?|mph|meilen?|milles?|milhas?|millas?|migli[ao]|mijl(?:en)?",
@@ -69,7 +69,7 @@ _FEET_AND_INCHES = re.compile(
 
 
 class Conversion:
-    """What a number of one text may be in another text, by the units that both name."""
+    """Converts numbers of one text to the units of another, given the units that both mention."""
 
     def __init__(self, src: str, text: str) -> None:
         units = _units_in(text)
@@ -86,7 +86,7 @@ class Conversion:
         return any(_has_between(others, *limits) for value in values for limits in self._limits(value))
 
     def _limits(self, value: float) -> Iterator[tuple[float, float]]:
-        """Yield between which limits the converted value must be, for each way to convert it."""
+        """Yield the lowest and the highest accepted value, for each way to convert it."""
         for factor in self._factors:
             tolerance = _EXACT if math.log10(factor).is_integer() else _TOLERANCE
             yield value * factor * (1 - tolerance), value * factor * (1 + tolerance)
@@ -111,7 +111,7 @@ def feet_with_inches(text: str) -> dict[int, float]:
 
 
 def _units_in(text: str) -> set[tuple[str, float]]:
-    """Return the units that a text names: what they measure, and their size."""
+    """Return the units in a text: what each measures, and its size."""
     units = {unit for unit, pattern in _patterns().items() if pattern.search(text)}
     if re.search(r"\d['’′]", text):
         units.add(("length", 0.3048))

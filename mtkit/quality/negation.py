@@ -1,7 +1,7 @@
 """Detect negation in a text by the negating words of its language.
 
 A rule of thumb: it misses irony, prefixes (unhappy) and prepositions (without). French "personne" and "plus" negate
-only together with "ne", which the rule does find.
+only together with "ne", which the rule finds.
 """
 
 import re
@@ -30,7 +30,7 @@ def has_negation(text: str, lang: str) -> bool | None:
 def without_negation(text: str, lang: str) -> str | None:
     """Return the text without its negating words; None if it has none, or for a language not covered here.
 
-    What is left is a sentence only roughly: "I don't know" becomes "I do know", "je ne sais pas" "je sais".
+    The rest is only roughly a sentence: "I don't know" becomes "I do know", "je ne sais pas" "je sais".
     """
     pattern = _PATTERNS.get(primary_code(lang))
     if pattern is None or not pattern.search(text):
@@ -39,7 +39,7 @@ def without_negation(text: str, lang: str) -> str | None:
 
 
 def _affirmed(negation: re.Match[str]) -> str:
-    """Return what a negating word says without its negation, and the space before it if anything is left."""
+    """Return the rest of a negating word without its negation, after a space if there is a rest."""
     space, word = negation[1], negation[0].strip()
     is_title, word = word[0].isupper(), word.lower()
     left = _AFFIRMED.get(word, "")

@@ -1,8 +1,8 @@
 """Read numbers that a text writes in words.
 
-It knows Chinese and Japanese numerals and the number words of seven European languages, all in one table
-(number_words.json): a word that is a number in one language and something else in another ("once", "sei") only makes
-the search for lost numbers milder.
+It reads Chinese and Japanese numerals and the number words of seven European languages, which share one table
+(number_words.json). A word that is a number in one language and something else in another ("once", "sei") only makes
+the search for lost numbers more lenient.
 """
 
 import json
@@ -31,8 +31,8 @@ _ROMAN = re.compile(
     r"|\b(?=[ivx]{2})(?:x{0,3})(?:ix|iv|v?i{0,3})\b"
 )
 _HALVES = re.compile(r"\b([^\W\d_]+)einhalb(tausend)?")
-_MAX_RUN = 12  # words; a longer run is read in parts
-_MAX_DIGITS = 20  # Chinese digits in a row that may be one number; more are only read one by one
+_MAX_RUN = 12  # words; longer runs are read in parts
+_MAX_DIGITS = 20  # Chinese digits in a row that can be one number; longer rows are read digit by digit
 
 
 def values_of_words(text: str) -> set[Decimal]:
@@ -55,7 +55,7 @@ def numbers_in_words(text: str) -> list[int]:
 
 
 def scales_of(word: str) -> tuple[int, ...]:
-    """Return by what this word may multiply the number before it ("3 million", "3 千"); () if by nothing."""
+    """Return the factors that this word can apply to the number before it ("3 million", "3 千"); () if none."""
     if word[:1] in _CHINESE_SCALES or word[:1] in _CHINESE_UNITS:
         return (_CHINESE_SCALES.get(word[0]) or _CHINESE_UNITS[word[0]],)
     if word in _tables()["scales"]["12"].split():
@@ -107,11 +107,11 @@ def _values_of_word(word: str) -> list[int]:
         at = part.end()
     if values[-2:] == [4, 20]:  # vierundzwanzig, which is not quatre-vingt
         values[-2:] = [20, 4]
-    return values if sum(values) > 1 else []  # "ein..." and "en..." begin too many words
+    return values if sum(values) > 1 else []  # too many other words begin with "ein" and "en"
 
 
 def _stems(word: str) -> Iterator[str]:
-    """Yield the word, and the number words of which it may be the ordinal: twentieth, vingtième, cinquième, zwölfte."""
+    """Yield the word, and the number words whose ordinal it may be: twentieth, vingtième, cinquième, zwölfte."""
     yield word
     for ending, replacements in (("ieth", ("y",)), ("th", ("",)), ("ième", ("", "e")), ("te", ("",)), ("ten", ("",))):
         if word.removesuffix("s").endswith(ending):
@@ -149,7 +149,7 @@ def _readings(run: Sequence[int]) -> Iterator[int]:
 
 
 def _as_a_whole(run: Sequence[int]) -> int:
-    """Return the most likely value of a run; two numbers of two digits are a year: twenty thirteen."""
+    """Return the most likely value of a run. Two numbers of two digits make a year: twenty thirteen."""
     century, year = run[0], _evaluate(run[1:])
     return 100 * century + year if 10 <= century <= 20 and 10 <= year <= 99 else _evaluate(run)
 

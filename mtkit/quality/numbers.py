@@ -25,7 +25,7 @@ _AS_ASCII = str.maketrans("：，．٫٬", ":,..,")
 _SCALE_WORD = re.compile(r"[\s-]?([^\W\d_]+)")
 _CLOCK = re.compile(r"\s?(?:[ap]\.?\s?m\b|o['’]?clock|uhr|h\b|heures?|horas?|ore\b|uur|時|点|點|时)", re.IGNORECASE)
 _AT = re.compile(r"\b(?:at|from|until|till|by|um|gegen|ab|von|bis|vers|à|às|alle|om|las)\s$", re.IGNORECASE)
-# Before an hour: the time is up to half an hour away from it.
+# Words before an hour which say that the time is up to half an hour away from it.
 _HALF_PAST = re.compile(
     r"\b(?:half|quarter|halb|viertel|dreiviertel|kwart)(?: past| to| of| after| before| vor| nach| over| voor)?\s$",
     re.IGNORECASE,
@@ -40,16 +40,16 @@ _AND_A_HALF = re.compile(
 )
 _MONTHS = frozenset(map(str, range(1, 13)))
 _SMALL = 12  # numbers up to here are often written as words
-_LONG_ROW = 5  # digits; a row of this length in both texts is the same number however grouped
+_LONG_ROW = 5  # digits; a row of this length in both texts is the same number, however it is grouped
 _ROW = re.compile(r"\d(?:\W{0,2}\d)*")
 _FEWEST_OWN_DIGITS = 6  # of a telephone number, without its prefix
 _BETWEEN_DIGITS = re.compile(r"(?<=\d)\W{1,2}(?=\d)")
-_MAX_CHAIN = 8  # parts; longer chains are read part by part only
+_MAX_CHAIN = 8  # parts; longer chains are only read part by part
 
 
 @dataclass(frozen=True)
 class _Chain:
-    """Digits that belong together: parts ("12", "30") and their separators (":")."""
+    """Digits that belong together, as parts ("12", "30") and the separators between them (":")."""
 
     text: str
     start: int  # index of its first character
@@ -60,7 +60,7 @@ class _Chain:
 
     @property
     def is_in_word(self) -> bool:
-        """Whether it is a single digit at the end of a word, which translations may drop: CO2 is "carbon dioxide"."""
+        """Whether it is a single digit at the end of a word; translations may drop it: CO2 is "carbon dioxide"."""
         return self.before[-1:].isalpha() and len(self.text) == 1
 
     @cached_property
@@ -80,7 +80,7 @@ class _Chain:
 
     @cached_property
     def is_one_number(self) -> bool:
-        """Whether its parts have no meaning of their own: 10,000 does not contain 10. With a space they may have."""
+        """Whether its parts mean nothing on their own: 10,000 does not contain 10. Parts around a space may."""
         is_other = self.is_clock or self.is_date or " " in self.separators
         return bool(_together(self, 0, len(self.parts))) and not is_other
 
@@ -95,7 +95,7 @@ class _Chain:
 
 @dataclass(frozen=True)
 class _Text:
-    """Every number that a text can be read to contain."""
+    """All numbers that a text may contain, in every reading."""
 
     values: frozenset[Decimal]  # written in digits, words or numerals
     in_words: frozenset[Decimal]
@@ -123,7 +123,7 @@ class _Text:
 
 
 def lost_numbers(src: str, text: str, *, tgt_lang: str | None = None) -> list[str]:
-    """Return the numbers of src, as written there, that the translation does not contain in any known form.
+    """Return the numbers of src, as written there, that the translation contains in no known form.
 
     tgt_lang: language of the translation, such as "fr". If its number words are unknown, a number up to 12 counts as
     lost only if the translation has a number in digits that src does not explain.
@@ -170,7 +170,7 @@ def _values_of(chain: _Chain) -> set[Decimal]:
 
 
 def _with_ascii_digits(text: str) -> str:
-    """Replace the digits of any script by 0 to 9; the length stays."""
+    """Replace the digits of any script by 0 to 9; the text keeps its length."""
     if text.isascii():
         return text
     return re.sub(r"\d", lambda match: str(unicodedata.decimal(match[0])), text.translate(_AS_ASCII))
@@ -187,7 +187,7 @@ def _together(chain: _Chain, start: int, end: int) -> set[Decimal]:
 
 
 def _other_readings(chain: _Chain) -> set[Decimal]:
-    """Return what a chain can mean as a whole beside its digits: 2.5 for 2½ and 2:30 (hours), 0.25 for 25 %."""
+    """Return further values that a whole chain can mean: 2.5 for 2½ and 2:30 (hours), 0.25 for 25 %."""
     values = set[Decimal]()
     if fraction := _FRACTION.match(chain.after):
         numerator, denominator = fraction[2] or "0", fraction[3] or "1"
@@ -206,7 +206,7 @@ def _other_readings(chain: _Chain) -> set[Decimal]:
 
 
 def _quantities(chain: _Chain, feet: dict[int, float]) -> list[float]:
-    """Return what a chain can mean before a unit. feet: as `feet_with_inches` has it."""
+    """Return what a chain can mean before a unit; feet: the result of `feet_with_inches`."""
     if chain.start in feet:
         return [feet[chain.start]]
     together = _together(chain, 0, len(chain.parts)) or set(map(Decimal, chain.parts))
@@ -279,7 +279,7 @@ def _forms(chain: _Chain, index: int, text: _Text) -> set[Decimal]:
 
 
 def _rows_kept(src: str, text: str) -> list[range]:
-    """Return where src has a long row of digits, such as a telephone number, that is in the text, however grouped."""
+    """Return where src has a long row of digits, such as a telephone number, that the text has too, however grouped."""
     digits_of_text = _BETWEEN_DIGITS.sub("", _with_ascii_digits(text))
     rows = [match for pattern in (_CHAIN, _ROW) for match in pattern.finditer(_with_ascii_digits(src))]
     kept = []

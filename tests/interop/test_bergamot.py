@@ -270,7 +270,7 @@ def test_a_cut_off_file_is_refused(folder: Path, tmp_path: Path, cut: int) -> No
 def test_other_files_are_refused(folder: Path, tmp_path: Path, weights: dict[str, NDArray[np.float32]]) -> None:
     model = folder / "model.enpt.intgemm.alphas.bin"
     write_binary(model, items_of(weights), version=2)
-    with pytest.raises(MtkitError, match=r"version 2, .*1"):
+    with pytest.raises(MtkitError, match=r"version 2 .*1"):
         import_model(folder, tmp_path / "bundle")
     model.write_bytes(struct.pack("<QQ", 1, 10**12) + bytes(100))
     with pytest.raises(MtkitError, match=r"1,000,000,000,000 items, .*116 bytes"):
@@ -282,7 +282,7 @@ def test_other_files_are_refused(folder: Path, tmp_path: Path, weights: dict[str
     items = items_of(weights)
     del items["special:model.yml"]
     write_binary(model, items)
-    with pytest.raises(MtkitError, match=r"no special:model\.yml"):
+    with pytest.raises(MtkitError, match=r"special:model\.yml"):
         import_model(folder, tmp_path / "bundle")
 
 
@@ -336,7 +336,7 @@ def test_a_lexicon_of_another_vocabulary_is_refused(
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        ("- 1", "it has no settings"),
+        ("- 1", "contains no settings"),
         ("beam-size: many", "beam_size=many"),
         ("max-length-factor: 0", r"max_len_factor=0\.0"),
         ("max-length-factor: .inf", "max-length-factor: inf"),

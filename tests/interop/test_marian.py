@@ -346,13 +346,13 @@ def test_other_files_are_refused_and_nothing_is_unpickled(make_marian, tmp_path)
         "not an .npz file of plain arrays, or damaged": lambda file: np.save(file, np.zeros(3)),
         "not an .npz file of plain arrays": lambda file: claim(file, 10**13),
         "unpacked": lambda file: np.savez_compressed(file, a=np.zeros(10**6)),
-        "no special:model.yml": lambda file: np.savez(file, a=np.zeros(3)),
+        "special:model.yml is": lambda file: np.savez(file, a=np.zeros(3)),
         "its special:model.yml cannot be read": lambda file: np.savez(file, **described(b"a: [")),
         "its special:model.yml cannot be read: line 2: aliases repeat": lambda file: np.savez(
             file, **described(b"a: &a " + b"x" * 2000 + b"\nb: [" + b"*a, " * 1000 + b"]")
         ),
-        "its special:model.yml has no options": lambda file: np.savez(file, **described(b"text\0\0")),
-        "the parameter decoder_Wemb holds int64": lambda file: np.savez(
+        "special:model.yml contains no options": lambda file: np.savez(file, **described(b"text\0\0")),
+        "decoder_Wemb .*int64": lambda file: np.savez(
             file, **{**arrays, "decoder_Wemb": arrays["decoder_Wemb"].astype(np.int64)}
         ),
     }

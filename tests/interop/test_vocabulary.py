@@ -216,7 +216,7 @@ def test_a_name_that_is_taken_is_not_given_twice(train_spm, tmp_path):
 
 
 def test_a_model_without_an_end_of_sentence_is_refused(train_spm):
-    with pytest.raises(DataError, match="no end of sentence"):
+    with pytest.raises(DataError, match="</s>"):
         spm_layout(parse(train_spm(LINES, eos_id=-1)))
 
 

@@ -18,11 +18,11 @@ from torch.autograd.function import Function, once_differentiable
 
 from mtkit.cores import numba_version
 
-_STRIP = 2**16  # the fewest elements that a thread is worth
+_STRIP = 2**16  # a thread for fewer elements would not pay
 
 
 def has_kernels(*tensors: Tensor) -> bool:
-    """Return whether numba works and its kernels take these tensors; in code that torch compiles they take none."""
+    """Return whether numba works and its kernels accept these tensors; in code that torch compiles they accept none."""
     return (
         not torch.compiler.is_compiling()
         and all(x.device.type == "cpu" and x.dtype in (torch.float32, torch.bfloat16) for x in tensors)
@@ -94,7 +94,7 @@ def has_numba() -> bool:
 
 @cache
 def _kernels() -> ModuleType:
-    """Import the kernels at the first use: that takes a second, and translating needs none."""
+    """Import the kernels at their first use, because that takes a second and translating does not need them."""
     from mtkit.model.cpu import kernels
 
     return kernels
@@ -107,7 +107,7 @@ def _array(x: Tensor) -> "np.ndarray[Any, Any]":
 
 
 def _vector(x: Tensor) -> "np.ndarray[Any, Any]":
-    """Return a copy of a weight: torch never frees memory that numpy has seen, and FSDP2 has to free weights."""
+    """Return a copy of a weight, because torch never frees memory that numpy has seen, and FSDP2 must free weights."""
     return _array(x.detach().clone())
 
 
@@ -122,7 +122,7 @@ def _drawn(seed: int, p: float) -> tuple[np.uint64, np.uint32, np.float32]:
 
 
 def _n_strips(n: int, n_elements: int) -> int:
-    """Return into how many strips to cut n items, so that each of torch's threads has enough elements."""
+    """Return the number of strips to cut n items into, so that each of torch's threads gets enough elements."""
     return max(1, min(torch.get_num_threads(), n, n_elements // _STRIP))
 
 

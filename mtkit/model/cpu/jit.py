@@ -1,4 +1,4 @@
-"""How this package compiles loops with numba: where compiled code is stored, and the parts that kernels share."""
+"""Compile loops with numba and store the code; the small functions that several kernels share."""
 
 from contextlib import suppress
 from functools import cache
@@ -20,9 +20,9 @@ _SUMS = {"reassoc", "contract", "nsz"}  # let the compiler choose the order of a
 class _Store(FunctionCache):
     """numba's folder of compiled code; a damaged or unwritable folder does not end a run.
 
-    numba locks nothing: of two processes that write at the same time, one can leave its code under the other's name.
-    It compiles again after a change of the kernel's own file; here, after a change of any file in this folder, because
-    a kernel contains parts from others.
+    numba uses no lock, so of two processes that write at the same time, one can store its code under the other's name.
+    numba compiles again after a change of the kernel's own file; we do so after a change of any file in this folder,
+    because a kernel contains functions from other files.
     """
 
     def __init__(self, function):
@@ -33,7 +33,7 @@ class _Store(FunctionCache):
         """Return the stored code for arguments of these types; None, so that numba compiles, if none works."""
         try:
             stored = super().load_overload(sig, target_context)
-        except Exception:  # half-written, or from another numba: without a flush, saving would read it again
+        except Exception:  # half-written, or by another numba; without the flush, saving would read it again
             with suppress(OSError):
                 self.flush()
             return None
@@ -60,8 +60,8 @@ def compiled(function):
     return kernel
 
 
-# Parts of kernels are inlined. Were they called instead, a process that compiles a kernel and one that loads it would
-# call differently compiled parts, and sums would differ in their last bits.
+# Kernels inline the functions that they share. If they called them, a process that compiles a kernel and one that loads
+# it would call differently compiled functions, and the last bits of sums would differ.
 inlined = njit(fastmath=_SUMS, forceinline=True)
 INLINE = {"forceinline": True}
 
@@ -86,7 +86,7 @@ def bits_of_float(_context, number):
     return types.uint32(types.float32), generate
 
 
-@njit(fastmath={"contract"}, forceinline=True)  # another order would lose the small terms
+@njit(fastmath={"contract"}, forceinline=True)  # in another order, the small terms would be lost
 def exp(x):
     """Return e^x for float32 x <= 0, to two units in the last place; 0 below -87, where float32 loses its last bits.
 

@@ -1,10 +1,10 @@
-"""Loops that numba compiles for this processor, each in place of several of torch's passes over memory.
+"""Loops that numba compiles for this processor; each replaces several passes of torch over memory.
 
-Apart from its matrix products, a training step on a CPU waits for memory. So each function reads its arrays once and
-writes its results once. The kernels release Python's lock, and their results depend on the arguments alone: not on
-threads, nor on where arrays lie in memory.
+Apart from its matrix products, a training step on a CPU spends its time waiting for memory. Each function therefore
+reads its arrays once and writes its results once. The kernels release Python's lock, and their results depend on the
+arguments alone: not on threads, nor on where arrays lie in memory.
 
-numpy lacks bfloat16, so it comes as uint16: the upper half of the bits of a float32.
+numpy lacks bfloat16, so bfloat16 arrays are passed as uint16: the upper half of the bits of a float32.
 """
 
 import numpy as np
@@ -94,8 +94,7 @@ def _factor(word, part, n_dropped, scale):
     return scale if byte >= n_dropped else np.float32(0.0)
 
 
-# The loops over elements run over slices, which tells the compiler that no index is negative: else it does not
-# vectorise them.
+# Loops over elements run over slices, because the compiler vectorises only if it knows that no index is negative.
 
 
 @compiled

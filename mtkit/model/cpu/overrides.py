@@ -1,6 +1,6 @@
-"""Faster ways to compute operations of `mtkit.model.ops` on a CPU.
+"""Compute operations of `mtkit.model.ops` faster on a CPU.
 
-Each function has the name and the arguments of an operation there, and returns None for what it has no faster way for.
+Each function has the name and the arguments of an operation there. It returns None where it cannot be faster.
 """
 
 from contextlib import AbstractContextManager
@@ -20,16 +20,18 @@ if TYPE_CHECKING:
 
 _SHORT = 160 * 160  # query-key pairs of a head up to which two batched products beat torch's fused kernel
 _VECTOR = 16  # float32 numbers in a vector of AVX-512
-_ROW_UNIT = 64  # of a chunk of the loss: a kernel for products with the vocabulary is large, so few sizes are kept
+# The rows of a chunk of the loss are a multiple of it. oneDNN's kernels for products with the vocabulary are large, so
+# only few sizes may occur.
+_ROW_UNIT = 64
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor | None:
-    """Multiply by oneDNN or MKL, whichever is faster; in training alone."""
+    """Multiply by oneDNN or MKL, whichever is faster; only in training."""
     return products.linear(x, weight, bias)
 
 
 def relu_linear(x: Tensor, weight: Tensor, bias: Tensor, p: float, training: bool) -> Tensor | None:
-    """Add the bias, take the positive part and drop in one pass over memory."""
+    """Add the bias, apply ReLU and dropout in one pass over memory."""
     if not (training and fused.has_kernels(x, bias)):
         return None
     y = products.linear(x, weight, None)
@@ -50,7 +52,7 @@ def dropout(x: Tensor, p: float) -> Tensor | None:
 
 
 def add_dropout(x: Tensor, y: Tensor, p: float) -> Tensor | None:
-    """Drop and add in one pass over memory."""
+    """Apply dropout and add in one pass over memory."""
     if p == 0 or x.shape != y.shape or not fused.has_kernels(x, y):
         return None
     return fused.add_dropout(x, y, p, random_bytes.draw_seed())
@@ -68,7 +70,7 @@ def attend(
 ) -> Tensor | None:
     """Make two batched products with a softmax between them.
 
-    Sentences are short, and there a CPU does this faster than torch's fused kernel, which is for GPUs and long
+    On short sequences such as sentences this is faster than torch's fused kernel, which is made for GPUs and long
     sequences. With dropout, torch has no fused kernel for a CPU.
     """
     if q.device.type != "cpu" or not (p or q.size(-2) * k.size(-2) <= _SHORT):
@@ -81,7 +83,7 @@ def attend(
 def attend_relative(
     q: Tensor, k: Tensor, v: Tensor, key_rows: Tensor, value_rows: Tensor, bias: Tensor | None, p: float = 0.0
 ) -> Tensor | None:
-    """Let the batched products add what belongs to the distances."""
+    """Let the batched products add the terms of relative positions."""
     if q.device.type != "cpu":
         return None
     queries, n_keys = q.flatten(0, 1), k.size(2)
@@ -148,7 +150,7 @@ def product_gradients(grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, 
 
 
 def row_unit(weight: Tensor) -> int | None:
-    """Return a unit that leaves few sizes of products, for each of which oneDNN makes a kernel."""
+    """Return a unit that keeps the sizes of products few, because oneDNN compiles a kernel for each."""
     return _ROW_UNIT if products.by_onednn(weight) else None
 
 
@@ -158,7 +160,7 @@ def seeded_dropout(seed: int, device: torch.device) -> AbstractContextManager[No
 
 
 def decoder(model: Any, precision: str) -> "CompiledTransformer | None":
-    """Compile the loops over all layers, where numba works and they know the model's parts."""
+    """Return the compiled loops over all layers if numba works and they support the model."""
     weight = next(model.parameters(), None)
     if weight is None or weight.device.type != "cpu" or not has_faster_decoder(model.cfg, precision):
         return None
@@ -168,7 +170,7 @@ def decoder(model: Any, precision: str) -> "CompiledTransformer | None":
 
 
 def has_faster_decoder(cfg: ModelConfig, precision: str) -> bool:
-    """Return whether numba works, and the loops know the model's parts."""
+    """Return whether numba works and the loops support the model."""
     if not fused.has_numba():
         return False
     from mtkit.model.cpu.compiled import can_compile  # here: it imports numba
@@ -177,7 +179,7 @@ def has_faster_decoder(cfg: ModelConfig, precision: str) -> bool:
 
 
 def can_multiply(precision: str, device: torch.device) -> bool | None:
-    """Look at the processor's instructions."""
+    """Check the processor's instructions."""
     return packed.can_multiply(precision) if device.type == "cpu" else None
 
 

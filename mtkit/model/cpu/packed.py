@@ -26,7 +26,7 @@ def _has(*names: str) -> bool:
 
 
 def packed_linear(linear: nn.Linear, precision: str) -> nn.Module:
-    """Return the layer for inference in this precision; the layer itself where torch has no oneDNN."""
+    """Return the layer for inference in this precision, or the layer itself if torch lacks oneDNN."""
     if precision == "int8":
         return Int8Linear(linear)
     if not has_onednn():
@@ -37,9 +37,9 @@ def packed_linear(linear: nn.Linear, precision: str) -> nn.Module:
 class PackedLinear(InferenceLinear):
     """A linear layer in float32 or bfloat16, laid out for oneDNN.
 
-    For the sizes of usual models a row's result does not depend on the number of rows beside it, because oneDNN adds up
-    each row's products in the same order. A single row is the exception: it is multiplied by an unpacked copy of the
-    weight, in the layout that is read fastest.
+    At usual model sizes, a row's result does not depend on the number of other rows, because oneDNN adds up each row's
+    products in the same order. A single row is the exception: we multiply it by an unpacked copy of the weight, in the
+    layout that is fastest to read.
     """
 
     def __init__(self, linear: nn.Linear, dtype: torch.dtype) -> None:
@@ -69,7 +69,7 @@ class Int8Linear(InferenceLinear):
     """A linear layer in 8-bit integers: a fixed scale for each output, and a scale for each row of x, made per call.
 
     Both are symmetric: the largest magnitude becomes 127. The sums are exact integers, so a row's result does not
-    depend on the rows beside it.
+    depend on the other rows.
     """
 
     def __init__(self, linear: nn.Linear) -> None:
@@ -80,7 +80,7 @@ class Int8Linear(InferenceLinear):
         self.scale = scale
         bias = linear.bias
         self.bias = torch.zeros_like(scale) if bias is None else bias.detach().float()
-        self.smallest = torch.tensor(1e-12)  # keeps a row of zeros from a division by zero
+        self.smallest = torch.tensor(1e-12)  # avoids a division by zero for a row of zeros
 
     def forward(self, x: Tensor, relu: bool = False, dropout: float = 0.0) -> Tensor:
         """Return x W^T + b, or max(0, x W^T + b): (..., n_in) -> (..., n_out)."""

@@ -14,7 +14,7 @@ _LINE = 64  # bytes of a line in the processor's caches: a vector of AVX-512
 
 
 class Products(NamedTuple):
-    """The weights of several products, in panels of outputs whose weights for one input lie together.
+    """The weights of several products, in panels: the weights of a panel's outputs for one input lie together.
 
     table: (products, 5), int64: the first byte of its weights; the first of its numbers; the rounds of a sum, each of
     one float32 or four bytes; its panels; its outputs. numbers: each product's bias, then for bytes the scales of its
@@ -68,7 +68,7 @@ def pack_norms(norms: Sequence[nn.Module]) -> NDArray[np.float32]:
 
 
 def _aligned(numbers: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return a copy whose first byte begins a line of the cache, so that no vector is in two."""
+    """Return a copy whose first byte begins a line of the cache, so that no vector crosses two lines."""
     space = np.empty(numbers.size + _LINE, np.uint8)
     first = -space.ctypes.data % _LINE
     space[first : first + numbers.size] = numbers

@@ -1,9 +1,9 @@
 """Matrix products of training on a CPU, by oneDNN or by MKL.
 
-oneDNN multiplies in bf16. In float32 it does so only on processors that are not Intel's, which MKL does not use to the
-full: there it takes 4 to 8 % off an update, for a few lines more than bf16 needs anyway. oneDNN compiles a kernel for
-each size of a product, which takes milliseconds and a megabyte. So rows of zeros round the number of rows up to one of
-few sizes.
+oneDNN multiplies in bf16, and in float32 on processors that are not Intel's, because MKL does not use those fully.
+There oneDNN makes an update 4 to 8 % faster, with only a few lines more than bf16 needs anyway. oneDNN compiles a
+kernel for each size of a product, which costs milliseconds and a megabyte. We therefore add rows of zeros, so that the
+number of rows is one of few sizes.
 """
 
 from functools import cache
@@ -66,8 +66,8 @@ def product(x: Tensor, weight: Tensor) -> Tensor:
 def weight_gradient(grad: Tensor, x: Tensor) -> Tensor:
     """Return the gradient (n_out, n_in) of x W^T by W; grad: (N, n_out); x: (N, n_in).
 
-    In float32 the shape decides what is fastest. MKL is up to a tenth faster if its result is wider than high; where
-    oneDNN is the faster one, it takes 5 % less than that for a result twice as wide, 15 % for a vocabulary.
+    In float32 the shape decides which library is faster. MKL is up to a tenth faster if its result is wider than high.
+    Where oneDNN is faster, it takes 5 % less time for a result twice as wide and 15 % less for a vocabulary.
     """
     if grad.dtype == torch.float32 and grad.size(1) > x.size(1):
         if by_onednn(grad) and grad.size(1) > 2 * x.size(1):
@@ -77,7 +77,7 @@ def weight_gradient(grad: Tensor, x: Tensor) -> Tensor:
 
 
 def round_up_size(n: int) -> int:
-    """Return the next number from n on that has at most six significant bits; it is at most 3 % larger."""
+    """Return the smallest number from n on with at most six significant bits; it is at most 3 % larger than n."""
     unit = 1 << max(0, n.bit_length() - 6)
     return -(-n // unit) * unit
 

@@ -1,4 +1,4 @@
-"""Dropout on a CPU by one random byte for each element, which is several times faster than a random float."""
+"""Dropout on a CPU with one random byte per element, which is several times faster than a random float."""
 
 import threading
 from collections.abc import Iterator
@@ -45,9 +45,9 @@ def scaled_keep_mask(shape: torch.Size, p: float, dtype: torch.dtype) -> Tensor:
     words = torch.empty(-(-n_elements // _BLOCK), _BLOCK // 8, dtype=torch.int64)
     words.random_(-(2**63), None, generator=_source.generator)  # all 64 bits are random
     thresholds = torch.rand(len(words), 1, generator=_source.generator).add_(256 * p).to(torch.uint8)
-    # On a CPU a comparison to bools, and their conversion, takes ten times longer than ge_ in place on the bytes. The
-    # mask is multiplied as integers, by the one with the scale's bits: torch does that twice as fast as in two-byte
-    # floats.
+    # On a CPU, comparing to bools and converting them takes ten times longer than ge_ in place on the bytes. We
+    # multiply the mask as integers by the integer with the scale's bits, because torch does that twice as fast as
+    # with two-byte floats.
     kept = words.view(torch.uint8).ge_(thresholds).view(-1)[:n_elements].view(shape)
     scale = torch.tensor(1 / (1 - p), dtype=dtype)
     bits = _INTEGERS[dtype.itemsize]
