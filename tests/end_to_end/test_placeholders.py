@@ -312,7 +312,7 @@ def test_pairs_whose_placeholders_differ_are_counted(bundle, tmp_path, caplog, m
     with (tmp_path / "train.tsv").open("a", encoding="utf-8") as file:
         file.write("a {x}\th\na\t5 h\na 5\t5 h\n")
     train(cfg)
-    assert "train.tsv: 3,003 of 3,003 pairs kept; 2 have a placeholder on one side only" in caplog.text
+    assert re.search(r"train\.tsv: 3,003 of 3,003 .*; 2 .* placeholder on one side", caplog.text)
 
 
 def test_tokenize_shows_what_the_model_reads(bundle):

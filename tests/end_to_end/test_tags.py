@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -256,7 +257,7 @@ def test_a_missing_or_unknown_tag_is_said(bundle, caplog, monkeypatch):
 
     monkeypatch.setattr(logging.getLogger("mtkit"), "propagate", True)
     Translator.load(bundle)
-    assert "began with a tag (<2de>, <2fr>); choose one, such as --set 'decode.tag=<2fr>'" in caplog.text
+    assert re.search(r"\(<2de>, <2fr>\); choose .*--set 'decode\.tag=<2fr>'", caplog.text)
     with pytest.raises(DataError, match=r"src.spm: it has no tag <2es>; it has <2de>, <2fr>"):
         Translator.load(bundle, tag="<2es>")
     with pytest.raises(DataError, match=r"src.spm: it has no tag <2es>; it has <2de>, <2fr>"):
@@ -315,7 +316,7 @@ def test_a_dev_set_without_a_tag_beside_tagged_text_is_said(run, tmp_path, caplo
     data = run.data.model_copy(update={"dev": [run.data.dev[0].model_copy(update={"tag": None})]})
     limits = run.train.model_copy(update={"max_steps": 1, "validate_every": 1})
     train(run.model_copy(update={"run_dir": tmp_path / "run", "data": data, "train": limits}))
-    assert "data.dev has no tag, but every corpus of data.train has" in caplog.text
+    assert re.search(r"data\.dev has no tag, .*data\.train", caplog.text)
 
 
 def test_names_of_special_pieces_are_no_tags(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import pytest
 import torch
@@ -70,7 +71,7 @@ def test_lengths_and_cosines_are_those_of_the_vectors():
             assert cosines == pytest.approx([0.6, 0, 0, -1, 1, 1])
         assert view.maps[f"{part} of layer 1"][0].tolist() == pytest.approx([1, 0.6, 0.8, 0, 0, 0, 0])
         sentence = view.summary[1 + first // 2]
-        assert f"The vectors of {part} are longest at distance 2 (7.00; the mean is 2.86)" in sentence
+        assert re.search(rf"{part} .*longest at distance 2 \(7\.00; .*2\.86\)", sentence)
         assert "cosine of 0.27" in sentence
 
 
@@ -84,7 +85,7 @@ def test_words_say_when_near_tokens_are_told_apart_and_far_ones_not():
                 vectors = model.get_parameter(f"encoder_layers.{layer}.self_attention.relative.{name}")
                 vectors.copy_(torch.tensor([one] * 7 + near + [one] * 7))
     keys, values = distances_of_model(model, "src", 64).summary[1:]
-    assert "0.00 up to two tokens away but 1.00 beyond: near tokens differ more" in keys
+    assert "0.00 up to two tokens away but 1.00 beyond" in keys
     assert "differ more" in values
     assert "differ more" not in distances_of_model(with_vectors([one] * 7), "src", 64).summary[1]
 

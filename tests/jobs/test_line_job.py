@@ -294,7 +294,7 @@ def test_too_few_output_lines_are_an_error_in_the_code(text):
 
 def test_one_process_at_a_time_writes_an_output(text):
     def meanwhile(lines, first_line):
-        with pytest.raises(MtkitError, match=r"out.txt.mtkit-job: another mtkit process is working on this job"):
+        with pytest.raises(MtkitError, match=r"out.txt.mtkit-job: another mtkit process"):
             run()
         run(output="other.txt")
         return Capitals()(lines, first_line)

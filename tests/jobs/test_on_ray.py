@@ -1,6 +1,7 @@
 """A job on Ray ends with the same output as one in this process."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -41,7 +42,7 @@ def test_a_shard_that_kills_three_workers_of_ray_ends_the_job(tmp_path):
     process = start(tmp_path / "out", "--ray", "--faults", faults)
     stdout, stderr = process.communicate(timeout=300)
     assert process.returncode == 1
-    assert "mtkit: shard 3 of stage numbers: the process that worked on it ended 3 times" in stderr
+    assert re.search("mtkit: shard 3 of stage numbers: .*ended 3 times", stderr)
     assert stdout == ""
     assert (faults / "kill-3").read_text() == "6"
 

@@ -109,9 +109,9 @@ def test_pairs_of_the_test_text_and_like_sources_are_reported_too(copied_run):
     }
     (copied_run / "run.json").write_text(json.dumps(record))
     words = words_of(write_report(copied_run))
-    assert "Of the 8 sources of the dev text, 0 are in the training text with another translation, and 1 in" in words
-    assert "Of the 8 sentence pairs of the test text, 3 are also in the training text" in words
-    assert "Of the 8 sources of the test text, 4 are in the training text with another translation, and 0 in" in words
+    assert re.search("Of the 8 sources of the dev text, 0 .*another translation, and 1 in nearly", words)
+    assert "Of the 8 sentence pairs of the test text, 3 are" in words
+    assert re.search("Of the 8 sources of the test text, 4 .*another translation, and 0 in nearly", words)
     assert "sentence pairs of the dev text, 2 are" in words and words.count("sentence pairs of the dev text, 2") == 1
 
 
@@ -212,7 +212,7 @@ def test_dev_pairs_in_the_training_text_are_reported(config_of, corpus, tmp_path
     assert "dev.src:3 as " in text
     assert "train.en:7: " in text
     assert read_record(run_dir)["text"]["dev"]["n_in_training"] == 1
-    assert "Of the 4 sentence pairs of the dev text, 1 are also in the training text" in words_of(write_report(run_dir))
+    assert "Of the 4 sentence pairs of the dev text, 1 are" in words_of(write_report(run_dir))
 
 
 def _lines(path):
@@ -240,13 +240,13 @@ def test_an_interrupted_run_has_a_report_too_and_a_resumed_one_lists_both_starts
     with pytest.raises(KeyboardInterrupt):
         train(cfg)
     words = words_of(cfg.run_dir / "report.html")
-    assert "Its training has not finished. So far it has learned from 120 sentences" in words
+    assert re.search("has not finished.* learned from 120 sentences", words)
     assert "updates 10, " in words
     monkeypatch.setattr(Trainer, "update", update)
     train(cfg)
     assert [start["step"] for start in read_record(cfg.run_dir)["starts"]] == [0, 10]
     words = words_of(cfg.run_dir / "report.html")
-    assert "UTC, after 10 updates On the same machine, with the same software." in words
+    assert re.search("UTC, after 10 updates .*same machine.*same software", words)
     assert "has not finished" not in words
 
 
@@ -364,8 +364,8 @@ def test_it_names_the_original_model_and_the_teachers(config_of, tmp_path):
     with MetricsLog(cfg.run_dir, 0):
         pass
     words = words_of(write_report(cfg.run_dir))
-    assert "a translator from English into French, which started from an earlier one (general). " in words
-    assert "started from the model /runs/general/model trained on translations by /runs/big" in words
+    assert re.search(r"translator from English into French, .*\(general\)", words)
+    assert re.search("started from .*/runs/general/model trained on translations by /runs/big", words)
 
 
 @pytest.mark.parametrize(("bleu", "is_useless"), [(9.9, True), (10.0, False)])

@@ -1,6 +1,7 @@
 """Retries of faulty translations; a table of answers replaces the model, so that every search can be counted."""
 
 import logging
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -230,7 +231,7 @@ def test_a_line_that_lacks_a_sentence_is_searched_sentence_by_sentence():
     )
     assert (line.text, line.faults, line.n_segments) == ("Il chante une heure.  Il aime ta tante.", (), 2)
     assert [asked for asked, _, _ in answers.asked] == [["He sings for an hour.", "He loves your aunt."]]
-    assert "1 of 1 translation looked suspect; a second search changed it" in checked.tally.message()
+    assert re.search("1 of 1 .*suspect; a second search changed it", checked.tally.message())
 
 
 @pytest.mark.parametrize("second", ["", "Il aime ta tante ta tante ta tante ta tante ta tante."])

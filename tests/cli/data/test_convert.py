@@ -1,4 +1,5 @@
 import gzip
+import re
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ def test_corpora_become_one_file_and_what_is_left_out_is_said():
     assert "t.en.copy: no such file" in result.stderr
     result = convert("m.tmx", "m.tmx", "-o", "out.tsv.gz")
     assert result.exit_code == 0, result.stderr
-    assert "out.tsv.gz: 2 pairs of 4 units; left out: 2 without de" in result.stderr
+    assert re.search(r"out\.tsv\.gz: 2 pairs of 4 units.* 2 without de", result.stderr)
     result = convert("out.tsv.gz", "--langs", "en-de", "-o", "out.en", "-o", "out.de")
     assert Path("out.en").read_text() == "a b\na b\n"
     assert Path("out.de").read_text() == "c\nc\n"
@@ -64,7 +65,7 @@ def test_a_file_of_which_all_is_left_out_is_an_error():
     Path("old.po").write_text('#~ msgid "a"\n#~ msgstr "b"\n')
     result = convert("old.po", "-o", "out.tsv")
     assert result.exit_code == 1
-    assert "old.po: 0 pairs of 1 unit; left out: 1 obsolete; nothing was written" in result.stderr
+    assert re.search(r"old\.po: 0 pairs of 1 unit.* 1 obsolete; nothing was written", result.stderr)
     assert not Path("out.tsv").exists()
 
 

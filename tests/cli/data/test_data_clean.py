@@ -1,6 +1,7 @@
 import gzip
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -154,9 +155,9 @@ def test_languages_that_nothing_names_are_said_to_be_unjudged():
     Path("a.de").rename("y.txt")
     said = clean("x.txt", "y.txt", "-o", "b.tsv").stderr
     assert said.count("warning: the rule language") == 1
-    assert "judges neither side, because no language is named; name both with, say, --langs en-de" in said
+    assert "neither side" in said and "--langs en-de" in said
 
 
 def test_a_language_that_is_not_known_is_said_with_its_side():
     said = clean("a.en", "a.de", "--langs", "en-xx", "-o", "b.tsv").stderr
-    assert "the rule language judges no target, because it does not know xx\n" in said
+    assert re.search(r"rule language .*target.* xx\n", said)

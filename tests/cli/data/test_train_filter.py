@@ -204,7 +204,7 @@ def test_a_classifier_of_something_else_is_no_filter(tmp_path):
     corpus = write(tmp_path / "x.tsv", sentences(5, seed=1))
     _, err, code = run("score", corpus, "-o", tmp_path / "s.txt", "--model", tmp_path / "run")
     assert code == 1
-    assert "a classifier of single texts with the labels question, statement, not a pair filter" in err
+    assert "question, statement" in err and "not a pair filter" in err
     assert "mtkit classify" in err
 
 
@@ -218,7 +218,7 @@ def test_a_filter_without_its_lexicon_is_named_and_completed(folder, tmp_path):
     (copy / "model" / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
     corpus = write(tmp_path / "x.tsv", sentences(5, seed=1))
     _, err, code = run("score", corpus, "-o", tmp_path / "s.txt", "--model", copy)
-    assert (code, "a pair filter without its lexicon; run the command that began it" in err) == (1, True)
+    assert (code, "without its lexicon; run the command" in err) == (1, True)
     assert run("train-filter", folder / "good.en-de.tsv", "-o", copy, "--pairs", 3000, *SMALL)[2] == 0
     assert run("score", corpus, "-o", tmp_path / "s.txt", "--model", copy, "--workers", 1)[2] == 0
     assert scores(folder, corpus) == [float(line) for line in (tmp_path / "s.txt").read_text().splitlines()]

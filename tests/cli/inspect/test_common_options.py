@@ -1,6 +1,7 @@
 """What the subcommands of `mtkit inspect` have in common: text that is no text, files that cannot be written."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -80,4 +81,4 @@ def test_a_folder_that_may_not_be_written_to_is_named(run, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != Path("theirs"))  # root may write everywhere
     result = run("positions", "-o", "theirs/page.html")
     assert result.exit_code == 2
-    assert "--output theirs/page.html: no permission to write to theirs; choose another folder" in result.stderr
+    assert re.search(r"--output theirs/page\.html: no permission .* another folder", result.stderr)

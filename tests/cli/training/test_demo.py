@@ -1,6 +1,7 @@
 """`mtkit demo` with the training left out; tests/end_to_end/test_demo.py, which is slow, runs the whole of it."""
 
 import os
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -68,7 +69,7 @@ def test_it_makes_corpus_and_run_in_the_current_folder_and_shows_score_and_trans
     assert config.data.test.tgt == tmp_path / "data/sample/test.fr"
     assert world.corpora == [Path("data/sample")]
     score, *translations = result.stdout.splitlines()
-    assert score.startswith("BLEU 100.0 on 3 sentences that it was not trained on (nrefs:1|")
+    assert re.match(r"BLEU 100\.0 on 3 sentences .*\(nrefs:1\|", score)
     assert translations[:2] == ["  I love oranges.", "    J'aime les oranges."]
     assert translations[3] == f"    ?    (right: {DEMO_PAIRS[1][1]})"
     assert len(translations) == 2 * len(DEMO_PAIRS) + 1

@@ -113,7 +113,7 @@ def test_without_a_budget_the_size_is_the_default_and_recorded(make_config):
 
 
 def test_the_words_name_updates_epochs_and_worth():
-    assert expectation(66, 0.17).startswith("about 66 updates, 0.2 epochs: expect nothing usable")
+    assert expectation(66, 0.17).startswith("about 66 updates, 0.2 epochs: expect nothing")
     assert "rough" in expectation(900, 0.6)
     assert expectation(1300, 0.8) == "about 1,300 updates, 0.8 epochs"
 
@@ -133,7 +133,7 @@ def test_a_run_that_turns_out_slower_says_so_once(caplog):
     assert looks(caplog, 1300, steady) == []
     slow = [(step, step / 200) for step in range(0, 200, 10)]
     [warning] = looks(caplog, 1300, slow)
-    assert "about 200 updates, 0.2 epochs: expect nothing usable" in warning
+    assert "about 200 updates, 0.2 epochs: expect nothing" in warning
 
 
 def test_a_forecast_that_the_real_updates_contradict_is_given_again(caplog):
