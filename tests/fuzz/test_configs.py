@@ -37,7 +37,7 @@ distill: {teachers: [runs/a, runs/b], n_best: 2}
 """
 
 
-@pytest.mark.parametrize("n", [200, pytest.param(2000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [100, pytest.param(2000, marks=pytest.mark.slow)])
 def test_any_config_is_loaded_or_refused_with_its_name(tmp_path, n):
     path, values = tmp_path / "any.yaml", parse_yaml(WHOLE).value
     n_loaded = 0

@@ -22,7 +22,7 @@ def any_line(rng: random.Random) -> str:
     return rng.choice([" ", " ", "", "\t"]).join(words).replace("\n", " ")
 
 
-@pytest.mark.parametrize("n", [150, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [80, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_any_lines_become_as_many_lines(shared_bundle, n):
     rng = random.Random(7)
     translator = Translator.load(shared_bundle, beam_size=2, max_len=6, on_suspect="warn")

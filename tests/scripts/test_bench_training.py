@@ -164,6 +164,7 @@ def test_mtkit_is_measured_from_the_command_line(bench, tmp_path, monkeypatch, c
     assert found["systems"]["mtkit-fp32"][0]["peak_bytes"] > 50e6, "a Python with torch is not smaller"
 
 
+@pytest.mark.slow  # several processes that load torch, for a script that is made for GPUs
 def test_the_gpus_script_runs_on_a_cpu(bench, tmp_path, monkeypatch, capsys):
     sizes = "--device cpu --shapes tiny --precisions fp32 --steps 4 --sentences 8 --batch-sentences 4 --systems mtkit"
     monkeypatch.setattr(sys, "argv", ["gpu.py", *sizes.split(), "--json", str(tmp_path / "found.json")])

@@ -194,7 +194,7 @@ def test_a_run_killed_at_random_moments_ends_as_if_never_stopped(config_of, fini
         process = context.Process(target=train, args=(cfg,))
         process.start()
         try:
-            if n_killed < 6:
+            if n_killed < 4:
                 wait_for_step(cfg.run_dir, rng.choice([4, 8, 12, 16]), process)
                 process.join(rng.uniform(0, 0.04))
                 process.kill()

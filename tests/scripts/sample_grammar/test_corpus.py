@@ -140,7 +140,7 @@ def test_the_seed_decides() -> None:
     assert sample_pairs(4, 300) != sample_pairs(5, 300)
 
 
-@pytest.mark.parametrize("hash_seed", ["1", "2"])
+@pytest.mark.parametrize("hash_seed", ["1", pytest.param("2", marks=pytest.mark.slow)])  # here it is a third one
 def test_the_corpus_is_the_same_in_every_process(pairs: Pairs, hash_seed: str) -> None:
     program = "from sample_grammar.corpus import sample_pairs, split; print(split(sample_pairs(1), 1).test[:50])"
     output = subprocess.run(
