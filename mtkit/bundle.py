@@ -314,7 +314,7 @@ def _stored_weights(model_state: "Mapping[str, Tensor]", cfg: Config) -> "dict[s
 def _load_weights(path: Path, cfg: Config, src_vocab_size: int, tgt_vocab_size: int) -> "Network":
     """Load a model onto the CPU, in evaluation mode.
 
-    Raises BundleError if the file holds no weights, weights of another shape, a NaN or an infinity.
+    Raises BundleError if the file contains no weights, weights of another shape, a NaN or an infinity.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file

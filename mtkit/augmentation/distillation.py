@@ -239,7 +239,7 @@ def _work(make_translator: Callable[[], Translator], distill: DistillConfig, set
 
 
 def _choose(line: Translated, reference: str, metric: Literal["bleu", "chrf"], settings: MetricSettings) -> Translated:
-    """Keep only the translation most similar to the reference; of equals, the most likely."""
+    """Keep only the translation most similar to the reference; among equals, the most likely."""
     if len(line.translations) < 2 or not reference.strip():
         return replace(line, translations=line.translations[:1])
     scores = sentence_scores(line.translations, reference, metric, settings)

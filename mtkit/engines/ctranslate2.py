@@ -260,7 +260,7 @@ def _batches(segments: Sequence[Segment], requests: Iterable[_Request], cfg: Dec
     def kind(request: _Request) -> tuple[object, ...]:
         segment = segments[request.index]
         limit = segment.max_len if request.exact_limit else 0
-        # beside a segment with a prefix, CTranslate2 searches one without by other rules than alone
+        # CTranslate2 searches a segment without a prefix by other rules if another one in the batch has a prefix
         return bool(segment.prefix), segment.min_len, request.only_words, limit
 
     ordered = sorted(requests, key=lambda request: (kind(request), -len(segments[request.index].ids)))

@@ -34,7 +34,7 @@ class Lexicon:
     probs: NDArray[np.float64]
 
     def best(self, src_vocab_size: int, n_best: int) -> list[Ids]:
-        """Return the n likeliest target ids of each source id, likeliest first; of equals the lower id."""
+        """Return the n likeliest target ids of each source id, likeliest first; among equals, the lower id."""
         order = np.lexsort((self.tgt_ids, -self.probs, self.src_ids))
         starts = np.searchsorted(self.src_ids[order], np.arange(src_vocab_size + 1))
         ordered = self.tgt_ids[order]

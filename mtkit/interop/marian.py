@@ -57,7 +57,7 @@ def import_model(
 ) -> None:
     """Write the model in an `.npz` file as a bundle.
 
-    vocabularies: by default those that the decoder config beside the model names.
+    vocabularies: by default those that the model's decoder config names.
     Raises MtkitError, naming the file and the key or parameter, if mtkit cannot compute the model.
     """
     parameters, options = read_npz(path)
@@ -235,7 +235,7 @@ def write_npz(path: Path, parameters: Parameters, options: Mapping[str, Any]) ->
 
 
 def _decode_config(path: Path) -> DecodeConfig:
-    """Return the decode section for the decoder config beside the model, as far as mtkit has its keys."""
+    """Return the decode section for the model's decoder config, as far as mtkit has its keys."""
     options, decoder = marian_vocabulary.decoder_options(path), path.with_name(f"{path.name}.decoder.yml")
     settings: dict[str, Any] = {}
     if (beam_size := options.get("beam-size")) is not None:

@@ -37,7 +37,7 @@ Work = Callable[[Sequence[str], int], tuple[Sequence[str], Note]]
 class Text:
     """The input of a job."""
 
-    read: Callable[[], Iterable[str]]  # yields the lines, which hold no LF; picklable if the executor has processes
+    read: Callable[[], Iterable[str]]  # yields the lines without LF; picklable if the executor has processes
     files: Sequence[Path]  # that they come from
     encoding: str | None = None  # of these, if it is not UTF-8
 

@@ -13,7 +13,7 @@ from mtkit.pair_files.pairs import Tally
 from mtkit.text.placeholders import PLACEHOLDER
 
 _CHUNK_BYTES = 1 << 16
-_SEGMENT_COST = 100  # characters that a text counts for in its unit beside its own, since it takes memory, too
+_SEGMENT_COST = 100  # characters that each text of a unit counts in addition to its own, because it takes memory, too
 _MOST_NAMES = 100_000  # different names of elements and attributes
 _REFERENCE = re.compile(rb"&#(?:x([0-9a-fA-F]{1,8})|([0-9]{1,10}));")
 _LONGEST_REFERENCE = 13  # bytes

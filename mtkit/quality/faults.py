@@ -226,7 +226,7 @@ def _omission(src: str, text: str) -> list[Fault]:
 
 
 def find_left(src: str) -> list[Fault]:
-    """Return the fault "copy" if a part of a source is no text of a language by its length, and so stays as it is."""
+    """Return the fault "copy" if a part of a source is too long to be text, so that it stays unchanged."""
     run = LONG_RUN.search(without_addresses(src)) if len(src) >= LONGEST_WORD else None
     left = src if len(src) > LONGEST_SENTENCE else run[0] if run else ""
     return [Fault("copy", f"{left[:_SHOWN]}...")] if has_letters(left) else []

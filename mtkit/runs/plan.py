@@ -81,7 +81,7 @@ class DiskPlan:
     cache: int  # the encoded text
     other: int  # tokenizers, metrics, report
     total: int  # at the end of the run
-    peak: int  # while the next checkpoint is written beside the others
+    peak: int  # while the next checkpoint is written next to the others
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ class ChoosingStep(DecodeStep, Protocol):
     def likeliest(self, last_ids: Tensor, n: int) -> tuple[Tensor, Tensor] | None:
         """Extend each hypothesis as a call does; return log-probabilities and ids of the n likeliest: (B, K, n) each.
 
-        The likeliest comes first, of equals the lower id. None, and no change: call the step for whole rows.
+        The likeliest comes first; among equals, the lower id. None, and no change: call the step for whole rows.
         """
         ...
 

@@ -9,7 +9,7 @@ _STRANDS = 16  # a long row is cut into this many pieces to find its largest val
 
 
 def top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the k largest of each row of values (B, N) and their indices, largest first; of equals the lower index.
+    """Return the k largest of each row of values (B, N) and their indices, largest first; the lower index among equals.
 
     The third tensor (B,) holds the lead of the k-th value over the next one, inf if there is none.
     `torch.topk` takes any of several equal values, and which one depends on the shape. So ask for one more: if two

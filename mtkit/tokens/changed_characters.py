@@ -14,7 +14,7 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class ChangedCharacter:
-    """A character, and what normalisation makes of it."""
+    """A character and its normalised form."""
 
     text: str
     becomes: str  # "" if it is dropped

@@ -20,7 +20,7 @@ from mtkit.tokens.tokenizer import Tokenizer
 
 # Nats for each token of the plain translation. A phrase that costs more does harm.
 _MOST_LOST = 0.8
-_WIDER = 2  # times the plain beam, for phrases that are short beside the plain translation
+_WIDER = 2  # times the plain beam, for phrases that are short compared to the plain translation
 
 
 @dataclass(frozen=True)

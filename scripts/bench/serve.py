@@ -76,7 +76,7 @@ Result = dict[str, Any]  # of a bar: figures by name, and "passed"
 
 
 def throughput(bench: Bench) -> Result:
-    """64 clients of single sentences, beside the library."""
+    """64 clients of single sentences, compared to the library."""
     n = 1500 if bench.engine == "native" else 4000
     lines = bench.sentences[:n]
     requests = [translate(line) for line in lines]
@@ -123,7 +123,7 @@ def _rounded(values: Sequence[float], digits: int = 1) -> list[float]:
 
 
 def alone(bench: Bench) -> Result:
-    """One client, beside the library."""
+    """One client, compared to the library."""
     lines = bench.sentences[:200]
     requests = [translate(line) for line in lines]
     ours, theirs = [], []

@@ -180,7 +180,7 @@ def _train_both(cfg: Config, run_dir: Path, settings: dict[str, Any]) -> tuple[T
         src = _train_on(cfg, ("src",), cfg.tokenizer.src, run_dir / "src.spm")
         tgt = _train_on(cfg, ("tgt",), cfg.tokenizer.tgt, run_dir / "tgt.spm")
     models = {"src.spm": src, "tgt.spm": tgt}
-    # In this order, a killed process never leaves a model beside a record that describes another one.
+    # In this order, a killed process never leaves a model with a record that describes another one.
     for name in models:
         (run_dir / name).unlink(missing_ok=True)
     checksums = {name: hashlib.sha256(model).hexdigest() for name, model in models.items()}

@@ -288,7 +288,7 @@ def _cannot_read(path: Path, error: Exception) -> str:
     if not path.exists():
         return f"{path}: missing; {_REMEDY}"
     if isinstance(error, pickle.UnpicklingError):
-        return f"{path}: refused to load the file, which holds more than tensors or is damaged; {_REMEDY}"
+        return f"{path}: refused to load the file, which contains more than tensors or is damaged; {_REMEDY}"
     return f"{path}: cannot be read ({type(error).__name__}); {_REMEDY}"
 
 
