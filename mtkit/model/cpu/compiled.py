@@ -37,22 +37,35 @@ class CompiledTransformer:
         self.is_recurrent = self.cfg.decoder == "ssru"
         self._aligning = model.alignment_layer, model.n_aligning_heads
         self._pad_id: int = model.pad_id
-        self._is_before = self.cfg.norm_position == "pre"
-        self._activation = decoding.ACTIVATIONS.index(self.cfg.activation)
         of_bytes = precision == "int8"
-        self._like = np.empty(0, np.uint8 if of_bytes else np.float32)
-        self._src, self._tgt = _array(model.src_embedding.weight), _array(model.tgt_embedding.weight)
-        self._is_rotary = self.cfg.positions == "rotary"
+        like = np.empty(0, np.uint8 if of_bytes else np.float32)
+        is_rotary = self.cfg.positions == "rotary"
         self._src_positions, self._tgt_positions = (
             [model.encoder_layers[0].self_attention.rotary] * 2  # the same table in all layers
-            if self._is_rotary
+            if is_rotary
             else [model.src_positions, model.tgt_positions]
         )
-        self._encoder = pack_products(list(_encoder_products(model)), of_bytes=of_bytes)
-        self._decoder = pack_products(list(_decoder_products(model)), of_bytes=of_bytes)
-        self._encoder_norms = pack_norms(_norms(model.encoder_layers, model.encoder_norm))
-        self._decoder_norms = pack_norms(_norms(model.decoder_layers, model.decoder_norm))
-        self.output = CompiledOutput(model.output.weight, model.output.bias, self._like)
+        activation = decoding.ACTIVATIONS.index(self.cfg.activation)
+        shape = self.cfg.n_heads, self.cfg.norm_position == "pre", is_rotary, activation
+        self._encoder = decoding.Stack(
+            *pack_products(list(_encoder_products(model)), of_bytes=of_bytes),
+            pack_norms(_norms(model.encoder_layers, model.encoder_norm)),
+            _array(model.src_embedding.weight),
+            _array(self._src_positions.table),
+            like,
+            self.cfg.n_encoder_layers,
+            *shape,
+        )
+        self._decoder = decoding.Stack(
+            *pack_products(list(_decoder_products(model)), of_bytes=of_bytes),
+            pack_norms(_norms(model.decoder_layers, model.decoder_norm)),
+            _array(model.tgt_embedding.weight),
+            _array(self._tgt_positions.table),
+            like,
+            self.cfg.n_decoder_layers,
+            *shape,
+        )
+        self.output = CompiledOutput(model.output.weight, model.output.bias, like)
 
     def start_decoding(self, src: Tensor, beam_size: int) -> "CompiledCache":
         """Encode src (B, S), padding on the right; return a cache to decode beam_size hypotheses of each sentence.
@@ -60,26 +73,16 @@ class CompiledTransformer:
         Raises IndexError if an id is not in the vocabulary, which the loops would not notice.
         """
         given = src.numpy()
-        if given.size and not 0 <= given.min() <= given.max() < len(self._src):
-            raise IndexError(f"ids from {given.min()} to {given.max()}, but the vocabulary has {len(self._src)} tokens")
+        if given.size and not 0 <= given.min() <= given.max() < len(self._encoder.embedding):
+            raise IndexError(
+                f"ids from {given.min()} to {given.max()}, but the vocabulary has {len(self._encoder.embedding)} tokens"
+            )
         is_token = given != self._pad_id
         starts = np.concatenate([[0], is_token.sum(1).cumsum()])
         cross = _empty(int(starts[-1]), int(self._encoder.table[-1, 3]) * tiles.PANEL)
-        decoding.encode(
-            *self._encoder,
-            self._encoder_norms,
-            self._src,
-            _positions(self._src_positions, given.shape[1]),
-            self._like,
-            given[is_token],
-            starts,
-            self.cfg.n_encoder_layers,
-            self.cfg.n_heads,
-            self._is_before,
-            self._is_rotary,
-            self._activation,
-            cross,
-        )
+        # other threads may change the attribute meanwhile
+        encoder = self._encoder = _with_positions(self._encoder, self._src_positions, given.shape[1])
+        decoding.encode(encoder, given[is_token], starts, cross)
         return CompiledCache(self, starts, cross, beam_size, given.shape[1])
 
     def decode_step(self, last_ids: Tensor, cache: "CompiledCache") -> Tensor:
@@ -92,9 +95,9 @@ class CompiledTransformer:
     ) -> tuple[Tensor, Tensor] | None:
         """Do the same, but return log-probabilities and ids of the n likeliest tokens but the banned: (B, K, n) each.
 
-        The likeliest comes first, of equals the lower id. None: there are too few tokens, or n is too many.
+        The likeliest comes first; among equals, the lower id. None: there are too few tokens, or n is too large.
         """
-        if cache.output is not None or n > min(_MOST_CHOICES, len(self._tgt) - len(banned)):
+        if cache.output is not None or n > min(_MOST_CHOICES, len(self._decoder.embedding) - len(banned)):
             return None
         log_probs, ids = self.output.choose(self._advance(last_ids, cache), n, banned)
         shape = *last_ids.shape, n
@@ -106,25 +109,11 @@ class CompiledTransformer:
         n_rows = last_ids.numel()
         hidden = np.empty((n_rows, self.cfg.d_model), np.float32)
         looked = np.zeros((n_rows, 0 if cache.attention is None else cache.longest), np.float32)
+        decoder = self._decoder = _with_positions(self._decoder, self._tgt_positions, cache.length + 1)
         decoding.step(
-            *self._decoder,
-            self._decoder_norms,
-            self._tgt,
-            _positions(self._tgt_positions, cache.length + 1),
-            self._like,
+            decoder,
+            cache.state(),
             last_ids.contiguous().numpy(),
-            cache.slots,
-            cache.starts,
-            cache.cross,
-            cache.parents,
-            cache.ancestors,
-            cache.own,
-            cache.length,
-            self.cfg.n_decoder_layers,
-            self.cfg.n_heads,
-            self._is_before,
-            self._is_rotary,
-            self._activation,
             self.is_recurrent,
             self._aligning,
             hidden,
@@ -163,6 +152,10 @@ class CompiledCache:
         self._room = 0  # positions
         self.ancestors = np.empty((2, 0, 0, 0), np.int64)
         self._grow(self.longest + _MORE)
+
+    def state(self) -> decoding.State:
+        """Return what `decoding.step` reads and writes."""
+        return decoding.State(self.slots, self.starts, self.cross, self.parents, self.ancestors, self.own, self.length)
 
     def make_room(self) -> None:
         """Make room for the next position."""
@@ -261,11 +254,13 @@ def _norms(layers: Sequence[nn.Module], last: nn.Module) -> list[nn.Module]:
     return [residual.norm for residual in residuals] + ([] if isinstance(last, nn.Identity) else [last])
 
 
-def _positions(module: Any, n: int) -> NDArray[np.float32]:
-    """Return the vectors of at least n positions; as the module itself, raise ValueError if it is limited to fewer."""
+def _with_positions(stack: decoding.Stack, module: Any, n: int) -> decoding.Stack:
+    """Return the stack with at least n positions; as the module itself, raise ValueError if it is limited to fewer."""
+    if n <= len(stack.positions):
+        return stack
     if n > len(module.table):
         module(torch.empty(n, module.table.size(1)))  # makes its table longer
-    return _array(module.table)
+    return stack._replace(positions=_array(module.table))
 
 
 def _array(weight: Tensor) -> NDArray[np.float32]:

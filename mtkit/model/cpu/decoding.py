@@ -8,10 +8,13 @@ Weights come as `mtkit.model.cpu.packing` lays them out. The inputs of products 
 each row.
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import types
 from numba.core.errors import TypingError
 from numba.extending import overload
+from numpy.typing import NDArray
 
 from mtkit.model.cpu.jit import INLINE, LANES, bits_of_float, compiled, exp, exp_row, float_of_bits, inlined, largest_of
 from mtkit.model.cpu.tiles import ADD, PANEL, PLAIN, RELU, ROWS, multiply
@@ -21,6 +24,38 @@ _CHOICES = 8 * ROWS  # rows whose logits fit into it
 _CHUNK = 4 * LANES  # logits of which only the largest is compared at first
 ACTIVATIONS = "relu", "gelu", "silu", "swiglu"  # the functions below get the index of one
 _RELU, _GELU, _SILU, _SWIGLU = range(4)
+
+
+class Stack(NamedTuple):
+    """The layers of an encoder or a decoder as the loops read them; the first three are those of `packing.Products`."""
+
+    weights: NDArray[np.uint8]
+    numbers: NDArray[np.float32]
+    table: NDArray[np.int64]
+    norms: NDArray[np.float32]
+    embedding: NDArray[np.float32]  # (V, D)
+    positions: NDArray[np.float32]  # (positions, D) to add to embeddings, or (positions, d_head) if is_rotary
+    like: NDArray[Any]  # an empty array of the type that the inputs of products have
+    n_layers: int
+    n_heads: int
+    is_before: bool  # whether norms come before sublayers
+    is_rotary: bool  # whether heads rotate by the sines and cosines in positions
+    activation: int  # its index in ACTIVATIONS
+
+
+class State(NamedTuple):
+    """What decoding keeps from step to step; each sentence has a place in these arrays, its slot.
+
+    The keys and values of a sentence's source are the rows starts[slot] to starts[slot + 1] - 1 of cross.
+    """
+
+    slots: NDArray[np.int64]  # (B,)
+    starts: NDArray[np.int64]  # (slots + 1,)
+    cross: NDArray[np.float32]
+    parents: NDArray[np.int64]  # (B, K), the hypotheses of the step before that these continue
+    ancestors: NDArray[np.int64]  # (2, slots, K, length or more), each hypothesis' row of own at each position
+    own: NDArray[np.float32]  # (layers, slots, rows, 2 D), keys and values: a row for a hypothesis at a position
+    length: int  # the positions before the next step's
 
 
 @inlined
@@ -226,30 +261,14 @@ def _feed_forward(x, n, size, is_before, activation, norm, weights, numbers, tab
 
 
 @compiled
-def encode(
-    weights,
-    numbers,
-    table,
-    norms,
-    embedding,
-    positions,
-    like,
-    ids,
-    starts,
-    n_layers,
-    n_heads,
-    is_before,
-    is_rotary,
-    activation,
-    out,
-):
+def encode(stack, ids, starts, out):
     """Set out to the keys and values that the decoder's layers find in the source: (tokens, whole panels).
 
-    ids: (tokens,), sentence after sentence; starts: (B + 1,), where each begins. like: an empty array of the inputs'
-    type. positions: vectors to add to embeddings, (positions, D); is_rotary: instead, the sines and cosines by which
-    heads rotate, (positions, d_head). is_before: whether norms come before sublayers. Products of a layer: queries,
-    keys and values; their output; the two of the feed-forward. After them comes the one that makes out.
+    ids: (tokens,), sentence after sentence; starts: (B + 1,), where each begins. The products of a layer are: queries,
+    keys and values; their output; the two of the feed-forward. The last product of the stack makes out.
     """
+    weights, numbers, table, norms, embedding, positions, like = stack[:7]
+    n_layers, n_heads, is_before, is_rotary, activation = stack[7:]
     size = embedding.shape[1]
     factor = np.float32(np.sqrt(np.float64(size)))
     nowhere = np.empty(0, np.float32)
@@ -312,43 +331,17 @@ def _recur(packed, past, cell, is_first, x):
 
 
 @compiled
-def step(
-    weights,
-    numbers,
-    table,
-    norms,
-    embedding,
-    positions,
-    like,
-    ids,
-    slots,
-    starts,
-    cross,
-    parents,
-    ancestors,
-    own,
-    length,
-    n_layers,
-    n_heads,
-    is_before,
-    is_rotary,
-    activation,
-    is_recurrent,
-    aligning,
-    out,
-    attention,
-):
+def step(stack, state, ids, is_recurrent, aligning, out, attention):
     """Advance the hypotheses by their newest tokens: ids (B, K); set out (B x K, D) to what predicts the next ones.
 
-    slots: (B,), each sentence's place in what lasts over steps: its keys and values of the source, the rows
-    starts[slot] to starts[slot + 1] - 1 of cross; ancestors (2, slots, K, length or more), each hypothesis' row of own
-    at each position, read from one half and written to the other by turns; own (layers, slots, rows, 2 D), keys and
-    values, a row for each hypothesis at each position. is_recurrent: instead, own (layers, slots, 2 K, D) holds the
-    cells of an SSRU, one half from the step before.
-    parents: (B, K), the hypotheses of the step before that these continue; length: the positions before this one.
-    aligning: a layer, and how many of its heads, from the first, align words. attention: (B x K, S) zeros, or empty;
-    gets the mean attention of these heads to the source.
+    A step reads one half of the ancestors and writes the other. is_recurrent: the decoder is an SSRU, and own (layers,
+    slots, 2 K, D) holds its cells, one half from the step before. aligning: a layer, and how many of its heads, from
+    the first, align words. attention: (B x K, S) zeros, or empty; the step sets it to the mean attention of these heads
+    to the source.
     """
+    weights, numbers, table, norms, embedding, positions, like = stack[:7]
+    n_layers, n_heads, is_before, is_rotary, activation = stack[7:]
+    slots, starts, cross, parents, ancestors, own, length = state
     size, beam_size, n_products = embedding.shape[1], ids.shape[1], 5 if is_recurrent else 6
     factor = np.float32(np.sqrt(np.float64(size)))
     before, after = ancestors[length % 2], ancestors[(length + 1) % 2]

@@ -1,5 +1,8 @@
 """Decoding by compiled loops: as the model's own layers decode, and each sentence by itself to the last bit."""
 
+from typing import Any
+
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -18,6 +21,7 @@ from mtkit.model.cpu.compiled import CompiledOutput, CompiledTransformer, can_co
 if not tiles.HAS_FLOATS:
     pytest.skip("this processor lacks the instructions", allow_module_level=True)
 
+LIKE: dict[str, Any] = {"fp32": np.empty(0, np.float32), "int8": np.empty(0, np.uint8)}
 PRECISIONS = ["fp32", *(["int8"] if tiles.HAS_BYTES else [])]
 KINDS: list[dict[str, object]] = [
     {},
@@ -142,14 +146,14 @@ def test_a_product_is_right_for_any_number_of_rows(n_rows, precision):
     x = torch.randint(-127, 128, (n_rows, 37)).float()
     weight[:, 0], x[:, 1] = 127.0, -127.0  # the largest magnitude, so that 8-bit integers round nothing
     expected = x.double() @ weight.double().T + bias.double()
-    output = CompiledOutput(weight, bias, CompiledTransformer(model_of(), precision)._like)
+    output = CompiledOutput(weight, bias, LIKE[precision])
     torch.testing.assert_close(output(x), expected.float(), rtol=1e-6, atol=0.05)
 
 
 @every_precision
 @pytest.mark.parametrize("n", [1, 5, 32])
 def test_the_likeliest_tokens_are_those_of_the_whole_rows(n, precision):
-    output = CompiledOutput(torch.randn(V, 36), torch.randn(V), CompiledTransformer(model_of(), precision)._like)
+    output = CompiledOutput(torch.randn(V, 36), torch.randn(V), LIKE[precision])
     x = torch.randn(70, 36)
     expected = output(x).log_softmax(1)
     expected[:, [0, 2]] = -torch.inf
@@ -160,15 +164,13 @@ def test_the_likeliest_tokens_are_those_of_the_whole_rows(n, precision):
 
 
 def test_of_equally_likely_tokens_the_lower_ids_come_first():
-    output = CompiledOutput(
-        torch.zeros(V, 36), torch.arange(V) // 50 * 1.0, CompiledTransformer(model_of(), "fp32")._like
-    )
+    output = CompiledOutput(torch.zeros(V, 36), torch.arange(V) // 50 * 1.0, LIKE["fp32"])
     _, chosen = output.choose(torch.randn(2, 36).numpy(), 4, [101])
     assert chosen.tolist() == [[100, 102, 103, 104]] * 2
 
 
 def test_what_is_not_a_number_stays_so():
-    output = CompiledOutput(torch.randn(V, 36), torch.zeros(V), CompiledTransformer(model_of(), "fp32")._like)
+    output = CompiledOutput(torch.randn(V, 36), torch.zeros(V), LIKE["fp32"])
     x = torch.randn(3, 36)
     x[1, 5] = torch.nan
     log_probs, _ = output.choose(x.numpy(), 2, [])
@@ -208,6 +210,6 @@ def test_what_the_loops_do_not_know_is_left_to_the_layers(kind):
 
 def test_outputs_can_be_selected():
     weight, bias, ids = torch.randn(V, 36), torch.randn(V), torch.tensor([3, 140, 7])
-    output = CompiledOutput(weight, bias, CompiledTransformer(model_of(), "fp32")._like)
+    output = CompiledOutput(weight, bias, LIKE["fp32"])
     x = torch.randn(4, 36)
     torch.testing.assert_close(output.select_outputs(ids)(x), F.linear(x, weight[ids], bias[ids]), rtol=1e-5, atol=1e-4)
