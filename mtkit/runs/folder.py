@@ -17,7 +17,7 @@ from mtkit.evaluation.metrics.settings import tokenizer_for
 from mtkit.files import write_text
 from mtkit.languages import SIDES
 from mtkit.training.preparation.labelled_text import with_labels
-from mtkit.training.preparation.rule import DROPOUTS
+from mtkit.training.preparation.rule import KEYS_OF_MODEL
 
 # Keys (or whole sections) that may change during a run: they say when to stop, when to validate and where to compute.
 # The checkpoint's fingerprints compare the content of the corpora, so files may move; `shaping_differences` compares
@@ -91,7 +91,7 @@ def with_its_choices(cfg: Config, *, started: bool) -> Config:
             key: getattr(run.data, key) for key in ("labels", "pairs") if run and key not in cfg.data.model_fields_set
         }
         cfg = with_labels(cfg.model_copy(update={"data": cfg.data.model_copy(update=data)}))
-    of_model = {key: getattr(run.model, key) for key in DROPOUTS if run and key not in cfg.model.model_fields_set}
+    of_model = {key: getattr(run.model, key) for key in KEYS_OF_MODEL if run and key not in cfg.model.model_fields_set}
     augment = run.augment if run and "augment" not in cfg.model_fields_set else cfg.augment
     return cfg.model_copy(
         update={

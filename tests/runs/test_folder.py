@@ -107,3 +107,12 @@ def test_a_started_run_keeps_its_vocabulary_sizes_where_the_config_leaves_them_o
     cfg = with_its_choices(type(make_config()).model_validate(values), started=True)
     assert (cfg.tokenizer.src.vocab_size, cfg.tokenizer.tgt.vocab_size) == (300, written.get("vocab_size", 400))
     assert cfg.tokenizer.src.normalization == "nfc_forms"
+
+
+def test_a_started_run_keeps_its_width_where_the_config_leaves_it_out(make_config):
+    values = make_config().model_dump(mode="json", exclude_unset=True)
+    values["model"] = {"d_model": 128, "d_ff": 512, "n_heads": 2}
+    write_config(type(make_config()).model_validate(values), {})
+    del values["model"]
+    cfg = with_its_choices(type(make_config()).model_validate(values), started=True)
+    assert (cfg.model.d_model, cfg.model.d_ff, cfg.model.n_heads) == (128, 512, 2)

@@ -16,7 +16,14 @@ from mtkit.data.batching import make_batch
 from mtkit.data.encoded import EncodedCorpus
 from mtkit.data.mixture import Mixture, draws_of, uniform
 from mtkit.training.preparation.auto_batch import pairs_of_length
-from mtkit.training.preparation.rule import BATCH_SIZES, DROPOUTS, ENOUGH_UPDATES, faster_rate
+from mtkit.training.preparation.rule import (
+    BATCH_SIZES,
+    DROPOUTS,
+    ENOUGH_UPDATES,
+    NARROW_MODEL,
+    faster_rate,
+    should_be_narrow,
+)
 from mtkit.training.update.optimizer_step import Updater
 
 _TRY_S, _TRY = 3.0, 0.01  # most seconds, and share of the training time, to measure a size
@@ -42,24 +49,21 @@ def fit_batches(
     """Return cfg with batch size, learning rate and dropout of its budget, and the updates that fit into training_s.
 
     Values in the config take precedence. Otherwise, the batch size is the largest one, up to the default, that leaves
-    enough updates, or the smallest. A narrow model with few updates gets twice the usual learning rate, and a run that
-    sees no pair twice gets no dropout. training_s: seconds.
+    enough updates, or the smallest. A model with too few updates becomes narrower. A narrow model with few updates gets
+    twice the usual learning rate, and a run that sees no pair twice gets no dropout. training_s: seconds.
     make_updater: creates a temporary model to measure with. n_processes: number of processes that share an update.
     mixtures: the mixtures of the corpora; default: each pair once an epoch. reasons: receives each chosen value with
     its reason, by key.
     """
     reasons = {} if reasons is None else reasons
-    written = cfg.train.batch_tokens
-    updater = make_updater(cfg)
-    n_batches = max(1, cfg.train.accumulate // n_processes)
-    size, n_updates = 0, 0
-    for n_tokens in [written] if isinstance(written, int) else BATCH_SIZES:
-        fitting = int(training_s / _seconds_per_update(updater, corpus, n_tokens, n_batches, training_s))
-        if size and fitting < ENOUGH_UPDATES:
-            break
-        size, n_updates = n_tokens, fitting
-        if n_updates < ENOUGH_UPDATES:
-            break
+    written, n_batches = cfg.train.batch_tokens, max(1, cfg.train.accumulate // n_processes)
+    sizes = [written] if isinstance(written, int) else BATCH_SIZES
+    size, n_updates = _fit_size(sizes, make_updater(cfg), corpus, n_batches, training_s)
+    if cfg.task == "translate" and should_be_narrow(cfg.model, n_updates):
+        reason = f"because {cfg.model.d_model} wide leaves {counted(n_updates, 'update')}"
+        reasons |= {f"model.{key}": f"{value}, {reason}" for key, value in NARROW_MODEL.items()}
+        cfg = cfg.model_copy(update={"model": cfg.model.model_copy(update=NARROW_MODEL)})
+        size, n_updates = _fit_size(sizes, make_updater(cfg), corpus, n_batches, training_s)
     if written is None:
         reasons["train.batch_tokens"] = f"{size}, for about {counted(n_updates, 'update')} in {duration_of(training_s)}"
     chosen: dict[str, Any] = {"batch_tokens": size}
@@ -74,6 +78,21 @@ def fit_batches(
         changed["model"] = cfg.model.model_copy(update=unwritten)
         reasons |= {f"model.{key}": "0, because the budget is over within one epoch" for key in unwritten}
     return cfg.model_copy(update=changed), n_updates
+
+
+def _fit_size(
+    sizes: Sequence[int], updater: Updater, corpus: EncodedCorpus, n_batches: int, training_s: float
+) -> tuple[int, int]:
+    """Return the largest batch size that leaves enough updates, or else the smallest, and its number of updates."""
+    size, n_updates = 0, 0
+    for n_tokens in sizes:
+        fitting = int(training_s / _seconds_per_update(updater, corpus, n_tokens, n_batches, training_s))
+        if size and fitting < ENOUGH_UPDATES:
+            break
+        size, n_updates = n_tokens, fitting
+        if n_updates < ENOUGH_UPDATES:
+            break
+    return size, n_updates
 
 
 def _tokens_before_repeats(mixture: Mixture, corpus: EncodedCorpus) -> float:

@@ -74,6 +74,32 @@ def test_a_narrow_model_with_few_updates_learns_faster(make_config, monkeypatch,
 
 
 @pytest.mark.parametrize(
+    ("training_s", "written", "d_model", "n_updates"),
+    [
+        (269, {}, 128, 1793),  # 896 updates of 0.3 seconds at 256 wide, so narrow ones of 0.15 seconds
+        (300, {}, 256, 1000),
+        (269, {"d_ff": 512}, 256, 896),  # a written shape stands
+        (269, {"residual_dropout": 0.2}, 128, 1793),
+    ],
+)
+def test_a_model_with_time_for_too_few_updates_becomes_narrow(
+    make_config, monkeypatch, training_s, written, d_model, n_updates
+):
+    def seconds(updater, *_):
+        return 0.3 if updater.model.d_model == 256 else 0.15
+
+    monkeypatch.setattr(pace, "_seconds_per_update", seconds)
+    values = make_config(max_steps=None, budget="6m", batch_tokens=None).model_dump(mode="json", exclude_unset=True)
+    values["model"] = written
+    reasons: dict[str, str] = {}
+    cfg, n_fitting = fit_batches(
+        Config.model_validate(values), TEN_PAIRS, lambda cfg: cast(Any, cfg), training_s, 1, reasons=reasons
+    )
+    assert (cfg.model.d_model, n_fitting) == (d_model, n_updates)
+    assert ("896 updates" in reasons.get("model.d_model", "")) == (d_model == 128)
+
+
+@pytest.mark.parametrize(
     ("n_updates", "model", "train", "dropouts"),
     [
         (4, {}, {}, (0.0, 0.0)),  # 4 x 20 of 100 slots
