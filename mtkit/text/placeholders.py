@@ -47,8 +47,17 @@ _ATTRIBUTE = r"""\s{1,9}[\w:.-]{1,60}=(?:"[^"<>]{0,200}"|'[^'<>]{0,200}')"""
 _HTML = rf"</?[a-zA-Z][\w:-]{{0,60}}(?:{_ATTRIBUTE})*\s{{0,9}}/?>|&(?:[a-zA-Z]{{2,10}}|#\d{{1,6}});"  # in plain text
 
 PROSE = (ADDRESS, _VARIABLE, _PERCENT_IN_LINE, templates.IN_PROSE, _POSTS, _HTML)  # of text for people
+_MARK = re.compile(r"[^\w\s.,;!?'’()\"“”«»-]|_|\.(?!\s|\Z)")  # each match of PROSE has one of them
 _OF_PROGRAMS = (ADDRESS, _VARIABLE, _PERCENT, _OPTION, _NESTED, _VUE_ADDRESS)
 STRINGS = (*_OF_PROGRAMS, _POSTS)  # of the messages of programs
 
 PLACEHOLDER = re.compile("|".join(_OF_PROGRAMS))
 PLACEHOLDER_IN_LINE = re.compile(f"{_VARIABLE}|{_PERCENT_IN_LINE}")  # in text of unknown origin
+
+
+def may_have_prose(text: str) -> bool:
+    """Return whether patterns of PROSE can match in a text: most sentences have none of the marks that they need.
+
+    To look for a mark takes a fortieth of the time that the patterns take.
+    """
+    return _MARK.search(text) is not None

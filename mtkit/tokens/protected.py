@@ -12,7 +12,7 @@ from copy import copy
 from typing import NamedTuple
 
 from mtkit.text.characters import characters
-from mtkit.text.placeholders import PROSE
+from mtkit.text.placeholders import PROSE, may_have_prose
 from mtkit.text.scripts import letters_in, scripts_of
 from mtkit.text.words import LONG_RUN, LONGEST_WORD, Span
 from mtkit.tokens.placeholders import Placeholders
@@ -48,6 +48,7 @@ class Protector:
         """patterns: of text that must never change. src_lang: foreign letters are those of other scripts."""
         self.patterns = tuple(patterns)
         self._placeholders = Placeholders(patterns)
+        self._is_prose = self.patterns == PROSE
         self._own = tokenizer.placeholders
         self._scripts = scripts_of(src_lang)
         self._tokenizer = tokenizer
@@ -57,6 +58,7 @@ class Protector:
         """Return one for the same model and other patterns."""
         other = copy(self)
         other.patterns, other._placeholders = tuple(patterns), Placeholders(patterns)
+        other._is_prose = other.patterns == PROSE
         return other
 
     def find(self, text: str) -> Protected:
@@ -64,7 +66,8 @@ class Protector:
         own = self._own.spans(text) if self._own else []
         runs = [run.span() for run in LONG_RUN.finditer(text)] if len(text) >= LONGEST_WORD else []
         runs = [run for run in runs if not meets(own, run)]
-        patterns = [span for span in self._placeholders.spans(text) if not (meets(own, span) or meets(runs, span))]
+        found = self._placeholders.spans(text) if not self._is_prose or may_have_prose(text) else []
+        patterns = [span for span in found if not (meets(own, span) or meets(runs, span))]
         spans = sorted([*patterns, *runs])
         whole = sorted([*spans, *own])
         if self._characters.knows_all(text):

@@ -1,8 +1,10 @@
 """What is a placeholder: the syntax of each family, from its specification."""
 
+import random
+
 import pytest
 
-from mtkit.text.placeholders import PLACEHOLDER, PLACEHOLDER_IN_LINE, PROSE
+from mtkit.text.placeholders import PLACEHOLDER, PLACEHOLDER_IN_LINE, PROSE, may_have_prose
 from mtkit.tokens.placeholders import Placeholders
 
 C = ["%s", "%-5d", "%+.3e", "%5.2f", "%lu", "%zu", "%llu", "%hhd", "%td", "%Lf", "%#x", "%*d", "%.*f", "%.f"]  # ISO C
@@ -82,3 +84,14 @@ def test_what_is_next_to_a_placeholder_is_not_part_of_it(text, placeholders):
 )
 def test_a_per_cent_sign_in_prose_is_not_a_placeholder(text):
     assert not PLACEHOLDER_IN_LINE.search(text)
+
+
+def test_a_text_without_the_marks_of_placeholders_has_none():
+    rng, patterns = random.Random(1), Placeholders(PROSE)
+    for characters in ("aZ9é你 .,;!?'’()\"“”«»-\n", "www.com @:/#%_<>[]{}$*&;|=a1\n"):
+        for _ in range(1500):
+            text = "".join(rng.choice(characters) for _ in range(rng.randrange(12)))
+            assert may_have_prose(text) or not patterns.spans(text), text
+    assert not may_have_prose("Well-known “words”, 12,5 (or 13), aren't they? Yes. No.")
+    for text in ("me@a.org", "a.org", "www.a", "{a}", "%s", "#tag", "&amp;", "__a__", "[[a]]", ":a:", "*|A|*", "$A$"):
+        assert may_have_prose(text) and Placeholders(PROSE).spans(text)
