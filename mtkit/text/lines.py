@@ -8,8 +8,10 @@ from mtkit.text.words import has_letters
 _LIST_MARK = re.compile(
     r"[^\S\r\n]*+(?:(?:[-*•–+]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})[.)]|#{1,6}|>{1,9}|\[[ xX]\])[^\S\r\n]++)*"
 )
-# Breaks of lines and between cells, also those that programs write as \n. A path such as C:\new has none.
-_BREAK = re.compile(r"(?:\b[a-zA-Z]:\\|\\\\)\S*|(?P<break>[\n\t\f]|(?:\\[nrt])+)")
+# Breaks of lines and between cells, also those that programs write as \n, or people as <br>. A path such as C:\new has
+# none.
+BREAK_TAG = re.compile(r"<br\s{0,9}/?>", re.IGNORECASE)
+_BREAK = re.compile(rf"(?:\b[a-zA-Z]:\\|\\\\)\S*|(?P<break>[\n\t\f]|(?:\\[nrt])+|(?i:{BREAK_TAG.pattern}))")
 _SAME = ("…", "...", ".. .", "……"), (":", "："), (";", "；"), (",", "，", "、"), ("-", "–", "—", "―")
 _LAST = re.compile(r"\s?(?:…|\.{3}|[:;,]|(?<=\s)[-–—]|[–—])\s*\Z")
 _FIRST = re.compile(r"\s*(?:…|\.{3}|[–—-](?=\s)|[–—])\s*")

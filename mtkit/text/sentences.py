@@ -20,17 +20,20 @@ _DASHES = "–—"
 # with marks that open a quotation elsewhere, so those count only before white space.
 _CLOSING = "\"'”’»›)]}」』）］】》〉"
 _DIRECTION = "\u061c\u200e\u200f\u202c\u2069"  # marks of direction, and ends of text in another one, show nothing
-_CLOSING_BEFORE_SPACE = f"{_CLOSING}“‘«‹{_DIRECTION}"
+_CLOSING_BEFORE_SPACE = f"{_CLOSING}“‘«‹*_{_DIRECTION}"  # also of Markdown
+MASKS = range(0x100000, 0x10FFFE)  # private characters: each stands for a part, such as a tag, that stays whole
+_MASKS = f"{chr(MASKS[0])}-{chr(MASKS[-1])}"
+_ATTACHED = rf"(?:\[\d{{1,3}}\]|[{_MASKS}])*+"  # numbers of notes, and such parts
 _SPACED_CLOSING = r"(?:[ \u00a0\u202f][»›](?!\S))?+"  # French: « Entrez. »
 _AT_END = f"{_CLOSING_BEFORE_SPACE} \t\n\r\v\f\u00a0\u2009\u202f\u3000"
 
-_GLUED = rf"(?<=[^\W\d_])[{_FINAL_BEFORE_SPACE}]+[{re.escape(_CLOSING)}]*(?=[¿¡]*[^\W\d_])"  # to the next sentence
+_GLUED = rf"(?<=[^\W\d_])[{_FINAL_BEFORE_SPACE}]+[{re.escape(_CLOSING)}]*(?=[{_MASKS}¿¡]*[^\W\d_])"  # to a sentence
 
 
 def _ends(before_space: str, anywhere: str, glued: str = "(?!)") -> re.Pattern[str]:
     """Match whole runs of marks. Group 1 is the white space behind, perhaps none, which belongs to no sentence."""
     return re.compile(
-        rf"(?:(?<![{before_space}])[{before_space}]+[{re.escape(_CLOSING_BEFORE_SPACE)}]*{_SPACED_CLOSING}(?=\s)"
+        rf"(?:(?<![{before_space}])[{before_space}]+[{re.escape(_CLOSING_BEFORE_SPACE)}]*{_SPACED_CLOSING}{_ATTACHED}(?=\s)"
         rf"|(?<![{anywhere}])[{anywhere}]+[{re.escape(_CLOSING)}]*|{glued})(\s*)"
     )
 
@@ -69,7 +72,7 @@ _WHITE_SPACE = re.compile(r"\s+")
 # and ends in lower case; the second has two words and begins with a capital. In 697,000 lines of Tatoeba, Multi30k and
 # FLORES two lines have such a place, and it is the end of a sentence in both.
 _BEFORE_GLUED = re.compile(r"\w\S*\s+\S*\w\S*\s+(?:\S*[-'’])?(?P<last>[^\W\d_]{2,})\W+\Z")
-_AFTER_GLUED = re.compile(r"[¿¡]*(?P<first>[^\W\d_]+)(?:['’]\w+)?,?\s+\S*\w")
+_AFTER_GLUED = re.compile(rf"[{_MASKS}¿¡]*(?P<first>[^\W\d_]+)(?:['’]\w+)?,?\s+\S*\w")
 _MOST_GLUED = 100  # characters to look at before and after such a place
 _LONGEST_CLUSTER = 16  # how far back to look for the start of a displayed character
 

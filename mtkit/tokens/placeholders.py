@@ -1,8 +1,9 @@
 """Replace the matches of `data.placeholders` in a text by reserved tokens, and put them back exactly as they were.
 
 The tokenizers have a few reserved tokens, `<ph1>` to `<ph9>`, which the model learns to copy. A text that contains such
-a token itself counts as a match too. The rest of the text determines the number of the first match,
-so that the model meets all tokens equally often, and that equal texts with different matches are translated alike.
+a token itself counts as a match too; after the ninth match, or where the other side of a pair lacks it, models read it
+as `(ph1)`, in training and scoring only. The rest of the text determines the number of the first match, so that the
+model meets all tokens equally often, and that equal texts with different matches are translated alike.
 """
 
 import re

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from mtkit.text.characters import characters
 from mtkit.text.placeholders import PROSE, may_have_prose
 from mtkit.text.scripts import letters_in, scripts_of
+from mtkit.text.sentences import FINAL
 from mtkit.text.words import LONG_RUN, LONGEST_WORD, Span
 from mtkit.tokens.placeholders import Placeholders
 from mtkit.tokens.tokenizer import Tokenizer
@@ -93,6 +94,7 @@ class Protector:
             if not self._is_unknown(character) or _WRITTEN_BREAK.match(text, start):
                 continue
             is_inside_word = text[start - 1 : start].isalpha() and text[end : end + 1].isalpha()  # a hyphen
+            is_inside_word = is_inside_word and character not in FINAL
             if self._is_foreign(character) if character[0].isalpha() else not is_inside_word:
                 found.append((start, end))
         numbers = [match.span() for match in _NUMBER.finditer(text) if meets(found, match.span())]

@@ -15,12 +15,12 @@ from mtkit.pair_files.lines import as_one_line
 from mtkit.text.capitals import is_in_capitals
 from mtkit.text.characters import without_invisible
 from mtkit.text.inline import LONGEST_SENTENCE, Inline, cut, is_translatable
+from mtkit.text.lines import BREAK_TAG
+from mtkit.text.sentences import MASKS
 from mtkit.tokens.placeholders import Replaced
 from mtkit.tokens.protected import NOTHING, Protected, Protector
 from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.translation.segments import split_long
-
-_MARKS = range(0x100000, 0x10FFFE)  # private characters
 
 
 @dataclass(frozen=True)
@@ -220,8 +220,9 @@ class _Marked:
         self.text, self._places = line, list[int]()  # empty: each character has its own place
         if protected.whole:
             taken, parts, places, at = set(line), list[str](), list[int](), 0
-            unused = (chr(code) for code in _MARKS if chr(code) not in taken)
-            for mark, (start, end) in zip(unused, protected.whole, strict=False):
+            unused = (chr(code) for code in MASKS if chr(code) not in taken)
+            whole = (span for span in protected.whole if not BREAK_TAG.fullmatch(line, *span))
+            for mark, (start, end) in zip(unused, whole, strict=False):
                 parts += [line[at:start], mark]
                 places += range(at, start + 1)
                 at = end

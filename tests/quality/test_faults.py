@@ -451,7 +451,7 @@ def test_brackets_without_their_content_are_an_omission(src, text, omitted):
         ("我很喜欢橙子" * 30, []),
     ],
 )
-def test_what_is_no_text_by_its_length_counts_as_copied(src, left):
+def test_what_is_too_long_to_be_text_counts_as_copied(src, left):
     assert [(fault.kind, fault.detail[:3]) for fault in find_left(src)] == [("copy", start) for start in left]
 
 

@@ -74,6 +74,11 @@ def test_sentences_end_in_every_script_and_before_closing_quotation_marks(first,
     assert sentences(f"{first} {second}") == [first, second]
 
 
+@pytest.mark.parametrize("attached", ["[1]", "[2][13]", "**", "\U00100000", '"\U00100001', "_"])
+def test_a_sentence_ends_before_the_number_of_a_note_and_what_is_attached_to_it(attached):
+    assert sentences(f"It rained.{attached} We left.") == [f"It rained.{attached}", "We left."]
+
+
 def test_a_closing_quotation_mark_is_not_a_sentence():
     assert sentences("« Entrez. »") == ["« Entrez. »"]
     assert sentences("„Herein.“") == ["„Herein.“"]
@@ -94,6 +99,7 @@ def test_an_opening_quotation_mark_begins_the_next_sentence():
         ("Dijo “no lo sé.”", "¿Qué más dijo?"),
         ("Он играет хорошо.", "Она любит его."),
         ("The red house burns...", "Help me!"),
+        ("He plays tennis.", "\U00100000He loves her."),  # such as &nbsp;, which stays whole
     ],
 )
 def test_sentences_without_a_space_between_them_are_two(first, second):

@@ -41,7 +41,8 @@ def tokenizer(tmp_path_factory) -> Tokenizer:
 
 def translator(tokenizer, *, copies=False):
     engine = LoudEngine(tokenizer, copies=copies)
-    return Translator(engine, tokenizer, tokenizer, DecodeConfig(on_suspect="off", beam_size=2)), engine
+    decode = DecodeConfig(on_suspect="off", beam_size=2)
+    return Translator(engine, tokenizer, tokenizer, decode, by_sentence=True), engine
 
 
 @pytest.mark.parametrize(
@@ -58,6 +59,10 @@ def translator(tokenizer, *, copies=False):
         ("!!! ,,", [], "!!! ,,"),
         ("A-12.", [], "A-12."),
         ("See www.a.org now", ["See www.a.org now", "See now"], "SEE www.a.org NOW"),
+        ("I go home.<br>I rest", ["I go home.", "I rest"], "I GO HOME.<br>I REST"),
+        ("<b>I go home.</b> I rest", ["I go home.", "I rest"], "<b>I GO HOME.</b> I REST"),
+        ("I go home.&nbsp;I rest now", ["I go home.", "I rest now"], "I GO HOME. &nbsp;I REST NOW"),
+        ("I go home\u3002I rest\u3002", ["I go home", "I rest"], "I GO HOME\u3002I REST\u3002"),
     ],
 )
 def test_a_line_keeps_what_the_model_does_not(tokenizer, line, read, translation):
