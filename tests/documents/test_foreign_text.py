@@ -65,6 +65,13 @@ def test_a_phrase_in_another_language_stays_in_its_sentence_and_is_listed(format
     assert all("in another language" in reason and ("ppétit" in reason or "le dog" in reason) for reason in listed)
 
 
+def test_a_space_divides_a_phrase_from_a_translation_that_begins_with_a_word():
+    document = document_of(b"<p><i lang=fr>Bon appetit</i>, he said.</p>", "html", Options(src_lang="en"))
+    assert [sentence.text for sentence in sentences_to_translate(document)] == [", he said."]
+    found = fill(document, {", he said.": Translated("A-t-il dit.")})
+    assert found.raw == b"<p><i lang=fr>Bon appetit</i> A-t-il dit.</p>"
+
+
 def _upper_outside(page):
     """The page with its letters outside of tags and of the element <i> in upper case."""
     parts = re.split(r"(<i lang=.*</i>|<[^<>]*>)", page)
