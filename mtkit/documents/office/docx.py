@@ -12,13 +12,11 @@ from mtkit.documents.office.ooxml import ALT_ATTRIBUTES, PREFIXES, PROPERTIES, F
 from mtkit.documents.office.runs import Item, Raw, RunStyle, add_paragraph, is_code_style
 from mtkit.documents.reading import Options
 from mtkit.documents.skeleton import Reading, Skeleton
-from mtkit.languages import is_another_language
 from mtkit.markup import xml_tokens
 from mtkit.markup.xml_tree import Frame, Xml
 from mtkit.text.inline import Kind
-from mtkit.text.inline_tags import without_tags
 from mtkit.text.placeholders import PROSE
-from mtkit.text.words import has_letters, words_of
+from mtkit.text.words import has_letters
 
 _RUN = Names("w:r", "w:rPr", "w:t")
 _IGNORED_FORMAT = re.compile(
@@ -51,9 +49,6 @@ _RAISED = re.compile(r'vertAlign [^<>]*"superscript"|rStyle [^<>]*"(?:foot|end)n
 _PARAGRAPH_STYLE = re.compile(r"""\s*<[\w.-]*:?pPr\s*>\s*<[\w.-]*:?pStyle\s[^<>]*?val=["']([^"']*)""")
 _RUN_STYLE = re.compile(r"""<[\w.-]*:?rStyle\s[^<>]*?val=["']([^"']*)""")
 _LEFT_OUT = frozenset(["w:pPr", "w:proofErr"])
-_LANGUAGE = re.compile(r"""<[\w.-]*:?lang\s[^<>]*?\bval=["']([a-zA-Z]{2,3}(?:[-_]\w+)*)["']""")
-_NO_LANGUAGE = "zxx"  # for text without a check of spelling
-_FEWEST_OTHERS = 3  # words for each one that is marked as in another language; else the marks are wrong
 _TEXT_FIELDS = frozenset(["HYPERLINK", "TOC", "QUOTE"])  # whose result is text; the rest are numbers, dates and names
 _STORIES = (
     *("document.main", "template.main", "document.macroEnabled.main", "template.macroEnabledTemplate.main"),
@@ -138,37 +133,10 @@ def _owner(fields: list[_Field]) -> _Field | None:
     return next((field for field in fields if not (field.in_result and field.is_text)), None)
 
 
-def _foreign_runs(xml: Xml, src_lang: str | None) -> dict[int, str]:
-    """Return the language of each run in another one than the source.
-
-    Word guesses languages. So marks count only if most of the text has others, and not for text whose words mostly
-    occur in the rest of the text, too.
-    """
-    if src_lang is None or "lang" not in xml.text:
-        return {}
-    foreign: dict[int, tuple[str, list[str]]] = {}
-    words, n_words, n_foreign = set[str](), 0, 0
-    for run, (token, name) in enumerate(zip(xml.tokens, xml.names, strict=True)):
-        if name != "w:r" or token.kind != "open":
-            continue
-        of_run = xml.text[token.end : xml.end(run)]
-        found = _LANGUAGE.search(of_run)
-        own = [word for word in words_of(without_tags(of_run).casefold()) if word.isalpha()]
-        n_words += len(own)
-        if found and found[1] != _NO_LANGUAGE and is_another_language(found[1], src_lang):
-            foreign[run] = found[1], own
-            n_foreign += len(own)
-        else:
-            words.update(own)
-    if n_foreign * _FEWEST_OTHERS > n_words - n_foreign:
-        return {}
-    return {run: lang for run, (lang, own) in foreign.items() if 2 * sum(word in words for word in own) <= len(own)}
-
-
 class _Story:
     def __init__(self, xml: Xml, src_lang: str | None) -> None:
         self._xml, self._skeleton = xml, Skeleton(xml.text)
-        self._foreign = _foreign_runs(xml, src_lang)
+        self._foreign = ooxml.foreign_runs(xml, "w:r", src_lang)
         self._formats = Formats(self._xml, _RUN, _IGNORED_FORMAT)
         self._owners = _owners(self._xml)
         self._style = RunStyle(self._formats.style.close, self._formats.style.text, _write)

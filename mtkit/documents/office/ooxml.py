@@ -12,9 +12,11 @@ from mtkit.documents.office.runs import Item, Raw, RunStyle, add_paragraph, add_
 from mtkit.documents.reading import parsed_part
 from mtkit.documents.skeleton import Reading, Skeleton
 from mtkit.errors import DataError
+from mtkit.languages import is_another_language
 from mtkit.markup import xml_tokens
 from mtkit.markup.xml_tree import Frame, Xml
-from mtkit.text.words import has_letters
+from mtkit.text.inline_tags import without_tags
+from mtkit.text.words import has_letters, words_of
 
 _OPEN, _STRICT = "http://schemas.openxmlformats.org/", "http://purl.oclc.org/ooxml/"
 PREFIXES: Mapping[str, str] = {
@@ -47,6 +49,9 @@ _IGNORED_FORMAT = re.compile(
     r"""\s(?:lang|altLang|dirty|err|noProof|smtClean|smtId|kern|spc)\s*=\s*(?:"[^"]*"|'[^']*')"""
 )
 _EMPTY_FORMAT = re.compile(r"<[\w:.-]+\s*(?:/>|></[\w:.-]+>)")
+_LANGUAGE = re.compile(r"""<[\w.-]*:?(?:lang\s[^<>]*?\bval|rPr\s[^<>]*?\blang)=["']([a-zA-Z]{2,3}(?:[-_]\w+)*)["']""")
+_NO_LANGUAGE = "zxx"  # for text without a check of spelling
+_FEWEST_OTHERS = 3  # words for each one that is marked as in another language; else the marks are wrong
 _RAISED = re.compile(r"""\sbaseline\s*=\s*["'][1-9]""")  # numbers in raised runs are marks of notes
 
 
@@ -154,12 +159,13 @@ class Names:
 _RUN = Names("a:r", "a:rPr", "a:t", keeps_space=False)
 
 
-def read_drawing(xml: Xml, *, placeholders: bool = True) -> Reading:
+def read_drawing(xml: Xml, *, placeholders: bool = True, src_lang: str | None = None) -> Reading:
     """Return the paragraphs of slides, charts, diagrams and other drawings, and the descriptions of their pictures.
 
-    placeholders: include the text of placeholder shapes; in a layout that text is never shown.
+    placeholders: include the text of placeholder shapes; in a layout that text is never shown. src_lang: text with the
+    mark of another language stays as it is.
     """
-    skeleton, formats = Skeleton(xml.text), Formats(xml, _RUN)
+    skeleton, formats, foreign = Skeleton(xml.text), Formats(xml, _RUN), foreign_runs(xml, "a:r", src_lang)
     n_paragraphs = skipped_until = 0
     for index, (token, name) in enumerate(zip(xml.tokens, xml.names, strict=True)):
         if name == "p:sp" and token.kind == "open" and not placeholders and _is_placeholder(xml, index):
@@ -168,7 +174,7 @@ def read_drawing(xml: Xml, *, placeholders: bool = True) -> Reading:
             continue
         if name == "a:p" and token.kind == "open":
             n_paragraphs += 1
-            items = list(_items(xml, skeleton, index, formats))
+            items = list(_items(xml, skeleton, index, formats, foreign))
             add_paragraph(skeleton, items, formats.style, f"paragraph {n_paragraphs}")
         elif name == "c:strCache" and token.kind == "open":
             for value in range(index, xml.ends[index]):
@@ -216,7 +222,36 @@ class Formats:
         return f"<{self._text}{space}>{text}</{self._text}>"
 
 
-def _items(xml: Xml, skeleton: Skeleton, paragraph: int, formats: Formats) -> Iterator[Item]:
+def foreign_runs(xml: Xml, name_of_run: str, src_lang: str | None) -> dict[int, str]:
+    """Return the language of each run in another one than the source.
+
+    Office programs guess languages. So marks count only if most of the text has others, and not for text whose words
+    mostly occur in the rest of the text, too.
+    """
+    if src_lang is None or "lang" not in xml.text:
+        return {}
+    foreign: dict[int, tuple[str, list[str]]] = {}
+    words, n_words, n_foreign = set[str](), 0, 0
+    for run, (token, name) in enumerate(zip(xml.tokens, xml.names, strict=True)):
+        if name != name_of_run or token.kind != "open":
+            continue
+        of_run = xml.text[token.start : xml.end(run)]
+        found = _LANGUAGE.search(of_run)
+        own = [word for word in words_of(without_tags(of_run).casefold()) if word.isalpha()]
+        n_words += len(own)
+        if found and found[1] != _NO_LANGUAGE and is_another_language(found[1], src_lang):
+            foreign[run] = found[1], own
+            n_foreign += len(own)
+        else:
+            words.update(own)
+    if n_foreign * _FEWEST_OTHERS > n_words - n_foreign:
+        return {}
+    return {run: lang for run, (lang, own) in foreign.items() if 2 * sum(word in words for word in own) <= len(own)}
+
+
+def _items(
+    xml: Xml, skeleton: Skeleton, paragraph: int, formats: Formats, foreign: Mapping[int, str]
+) -> Iterator[Item]:
     """Yield the text and the codes of a paragraph of a drawing."""
     for index in xml.children(paragraph):
         token, name = xml.tokens[index], xml.names[index]
@@ -227,15 +262,13 @@ def _items(xml: Xml, skeleton: Skeleton, paragraph: int, formats: Formats) -> It
                 for child in xml.children(index)
                 if xml.names[child] == "a:t" and xml.tokens[child].kind == "open"
             )
-            format = formats.of(index)
+            format, lang = formats.of(index), foreign.get(index)
+            texts = [child for child in xml.children(index) if xml.names[child] == "a:t"]
+            own = xml.text[token.start : xml.tokens[texts[0]].start].rstrip() if lang and texts else format
+            markup = tuple(Raw(own, xml.text[xml.tokens[child].start : xml.end(child)]) for child in texts)
             if has_letters(text) or not _RAISED.search(format):
-                yield Item(token.start, end, "text", text, format)
+                yield Item(token.start, end, "text", text, format, lang=lang, own=markup if lang else ())
             else:
-                markup = tuple(
-                    Raw(format, xml.text[xml.tokens[child].start : xml.end(child)])
-                    for child in xml.children(index)
-                    if xml.names[child] == "a:t"
-                )
                 yield Item(token.start, end, "single", markup=markup)
         elif name and name not in ("a:pPr", "a:endParaRPr", "a:r"):
             markup = (Raw(None, skeleton.raw(token.start, end)),)

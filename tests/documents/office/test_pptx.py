@@ -6,6 +6,7 @@ import pytest
 from tiny_archives import OFFICE, A, member, types, zipped
 from tiny_documents import loud, translated
 
+from mtkit.documents.filling import CHECK, LEFT
 from mtkit.errors import DataError
 
 MAIN = f"{OFFICE}.presentationml.presentation.main+xml"
@@ -55,6 +56,17 @@ BOLD = '<a:rPr lang="en-US" b="1"/>'
 )  # fmt: skip
 def test_only_text_changes(text, expected):
     assert changed(SLIDE, text) == expected
+
+
+def test_text_in_another_language_stays_and_is_listed():
+    rest = "<a:p><a:r><a:t>the old man loves his house and the red cat</a:t></a:r></a:p>"
+    french = '<a:r><a:rPr lang="fr-FR"/><a:t>bon appétit</a:t></a:r>'
+    text = f"<a:p><a:r><a:t>he eats </a:t></a:r>{french}<a:r><a:t> now</a:t></a:r></a:p><a:p>{french}</a:p>{rest}"
+    found = translated(pptx(one=(SLIDE, text)), "pptx", loud, src_lang="en")
+    upper = text.replace("he eats", "HE EATS").replace("now", "NOW")
+    wanted = upper.replace("the old man loves his house and the red cat", "THE OLD MAN LOVES HIS HOUSE AND THE RED CAT")
+    assert member(found.raw, "ppt/one.xml") == f"<x {SPACES}>{wanted}</x>"
+    assert [note.kind for note in found.notes] == [CHECK, LEFT]
 
 
 def test_labels_of_charts_are_text_and_numbers_and_formulas_are_not():
