@@ -118,6 +118,7 @@ REASONS = {  # by fault: what a sentence does
     "empty": "the model returned an empty translation for a sentence",
     "loop": "repeats itself",
     "length": "has an unlikely length",
+    "omission": "leaves out a part of the source",
     "copy": "copies the source",
     "number": "loses a number",
     "url": "loses an address",

@@ -20,11 +20,19 @@ from mtkit.documents.skeleton import Edit, Filled, Reading, Segment, apply, hold
 from mtkit.documents.translate import translate_document, translate_file, translate_text
 from mtkit.errors import DataError, MtkitError, UsageError
 from mtkit.jobs.executors import InProcess
+from mtkit.quality.faults import FAULT_KINDS
 from mtkit.text.inline import Inline
 from mtkit.translation import term_search
 from mtkit.translation.loading import load_shared
 
 PAGE = "<p>the <b>red</b> cat</p>\n<ul><li>two dogs</li><li>two dogs</li></ul><img alt='one cat'>\n"
+
+
+@pytest.mark.parametrize("kind", [*FAULT_KINDS, "unfinished", "foreign", "codes"])
+def test_each_fault_of_a_sentence_becomes_a_note(kind):
+    document = document_of(b"two dogs", "text", Options())
+    filled = fill(document, {"two dogs": Translated("deux", (kind,))})
+    assert len(filled.notes) == 1
 
 
 @pytest.fixture(scope="module")
