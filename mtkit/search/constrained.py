@@ -174,9 +174,11 @@ class _Beam:
             model, adjusted = extensions.end_log_probs(row)
             if live.state.is_done or not live.state.is_clean or adjusted == -math.inf:
                 continue
+            if live.rest_log_prob + model < live.state.constraints.least_rest:
+                continue
             end = _Live((*live.ids, self._eos_id), live.log_prob + model, live.total + adjusted, live.state, row)
             ended, which = self._ended(end, n_tokens), live.state.which_met
-            if end.is_of_use(ended=True) and (which not in self._partial or ended.score > self._partial[which].score):
+            if which not in self._partial or ended.score > self._partial[which].score:
                 self._partial[which] = ended
 
     def _give_up(self, live: list[_Live]) -> None:

@@ -100,7 +100,10 @@ class Matcher:
 
 def last_chunk(text: str, end: int) -> str:
     """Return the last word, in lower case, of the marked text before end, which is just after an edge mark."""
-    return folded(text[text.rfind(EDGE, 0, end - 1) + 1 : end - 1])
+    return _folded_word(text[text.rfind(EDGE, 0, end - 1) + 1 : end - 1])
+
+
+_folded_word = lru_cache(maxsize=1 << 14)(folded)
 
 
 def edges(text: str, start: int) -> list[int]:
