@@ -1,4 +1,4 @@
-"""Text in another language or script stays as it is, and the report lists it."""
+"""Text in another language or script stays as it is; the report lists it, and what looks wrong."""
 
 import re
 
@@ -8,6 +8,7 @@ import pytest
 from mtkit.documents.filling import CHECK, LEFT, fill, sentences_to_translate
 from mtkit.documents.reading import Options, document_of
 from mtkit.documents.sentences import Alignment, Translated
+from mtkit.quality.faults import FAULT_KINDS
 from mtkit.text.scripts import is_in_another_script
 from mtkit.text.words import word_spans
 
@@ -119,3 +120,11 @@ def test_words_that_could_be_fields_of_a_template_are_named():
     assert remark.endswith(": [optional], <name>, :user")
     assert document_of(b"<p>A cat at 10:30.</p>", "html", Options()).remarks == []
     assert document_of(b'{"a": "The [optional] part"}', "json", Options()).remarks == []
+
+
+@pytest.mark.parametrize("kind", [*FAULT_KINDS, "unfinished"])
+def test_every_fault_of_a_sentence_has_a_note(kind):
+    document = document_of(b"<p>A cat.</p>", "html", Options())
+    [note] = fill(document, {"A cat.": Translated("Un chat.", (kind,))}).notes
+    assert note.kind == (LEFT if kind == "empty" else CHECK)
+    assert note.reason
