@@ -67,7 +67,9 @@ class Constraints:
     def which_met(self, ids: Sequence[int]) -> tuple[bool, ...] | None:
         """Return whether a translation of these tokens meets each requirement; None if it has a forbidden phrase."""
         counts = self.counts(ids)
-        return counts and tuple(n >= requirement.times for n, requirement in zip(counts, self.required, strict=True))
+        if counts is None:
+            return None
+        return tuple(n >= requirement.times for n, requirement in zip(counts, self.required, strict=True))
 
     def start(self) -> "ConstraintState":
         """Return the state of a hypothesis without tokens."""
