@@ -3,9 +3,9 @@
 This module reads and writes no files; `mtkit.config.reading.loading` converts YAML to a `Config`.
 """
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, ValidationInfo, model_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
 from mtkit.config.augment import NOTHING, AugmentConfig
 from mtkit.config.classification import problem_of_classifier, problem_of_translator
@@ -13,12 +13,13 @@ from mtkit.config.cleaning import CleanConfig
 from mtkit.config.data import DataConfig
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.distillation import DistillConfig
-from mtkit.config.model import ModelConfig
+from mtkit.config.model import ModelConfig, expand_preset
 from mtkit.config.section import ConfigPath, Section, is_part
 from mtkit.config.tokenizer import TokenizersConfig
 from mtkit.config.training import TrainConfig
 
 Task = Literal["translate", "classify"]
+Preset = Literal["tiny", "small", "base", "big", "student"]
 
 
 class Config(Section):
@@ -40,7 +41,11 @@ class Config(Section):
         AugmentConfig(), description="show a translator a share of the training pairs as people type them"
     )
     tokenizer: TokenizersConfig = Field(TokenizersConfig(), description="how to split text into tokens")
-    model: ModelConfig = Field(ModelConfig(), description="architecture of the network")
+    model: Annotated[ModelConfig, BeforeValidator(expand_preset, json_schema_input_type=ModelConfig | Preset)] = Field(
+        ModelConfig(),
+        description="architecture of the network: its keys, or the name of a shape: tiny, small (the default), base, "
+        "big or student (decodes fast)",
+    )
     train: TrainConfig = Field(TrainConfig(), description="how to train, and when to stop")
     decode: DecodeConfig = Field(DecodeConfig(), description="how to translate")
 

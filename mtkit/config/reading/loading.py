@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from mtkit.config.cleaning import CleanConfig
+from mtkit.config.model import PRESETS
 from mtkit.config.reading.overrides import apply_override
 from mtkit.config.reading.problems import Origin, Override, Problem, explain, origin_of, report
 from mtkit.config.reading.yaml_text import KeyPath, ParsedYaml, YamlSyntaxError, dotted, format_yaml, parse_yaml
@@ -64,6 +65,8 @@ def _load(root: type[_Root], path: str | Path | None, overrides: Sequence[str]) 
         raise ConfigError(f"{path}: the file is empty; start from a copy of a file in configs/")
     origins: dict[KeyPath, Origin] = dict(parsed.lines)
     for index, text in enumerate(overrides):
+        if isinstance(preset := values.get("model"), str) and preset in PRESETS:
+            values["model"] = dict(PRESETS[preset])  # so that an override of one of its keys has a place
         problems += apply_override(Override(index, text), values, origins, root)
     problems += _without_removed_keys(values, origins)
     folder = None if path is None else Path(path).absolute().parent

@@ -1,5 +1,6 @@
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import yaml
@@ -7,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtkit.config.data import DataConfig, TrainCorpus
+from mtkit.config.model import PRESETS
 from mtkit.config.reading.loading import dump_config, json_schema, load_config, load_serve_config
 from mtkit.config.reading.problems import _NAMES_ELSEWHERE, Setting, _leaf_keys, describe_values, field_at
 from mtkit.config.reading.yaml_text import format_yaml, parse_yaml
-from mtkit.config.schema import Config
+from mtkit.config.schema import Config, Preset
 from mtkit.config.training import TrainConfig
 from mtkit.errors import ConfigError
 
@@ -175,6 +177,24 @@ def test_a_run_without_a_limit_ends_when_dev_no_longer_improves(tmp_path):
         assert load_config(path).train.patience == patience
     path.write_text(f"data: {data}\n")
     assert load_config(path).train.patience == 10, "the whole section may be left out"
+
+
+def test_a_name_may_stand_in_place_of_the_keys_of_the_model(tmp_path):
+    path = tmp_path / "small.yaml"
+    path.write_text(MINIMAL + "model: big\n")
+    big = load_config(path).model
+    assert (big.d_model, big.d_ff, big.n_heads, big.n_encoder_layers) == (1024, 4096, 16, 6)  # Vaswani et al. 2017
+    assert "d_model" in big.model_fields_set, "chosen by the user, so no rule changes it"
+    changed = load_config(path, ["model.residual_dropout=0.3", "model.d_ff=2048"]).model
+    assert (changed.d_model, changed.d_ff, changed.residual_dropout) == (1024, 2048, 0.3)
+    assert load_config(path, ["model=student"]).model.decoder == "ssru"
+    path.write_text(MINIMAL)
+    assert load_config(path, ["model=small"]).model.model_dump() == load_config(path).model.model_dump()
+    for name in get_args(Preset):
+        assert load_config(path, [f"model={name}"]).model.d_model == PRESETS[name]["d_model"]
+    path.write_text(MINIMAL + "model: huge\n")
+    with pytest.raises(ConfigError, match=r"line 6: model.*tiny, small, base, big, student"):
+        load_config(path)
 
 
 def test_missing_sections_are_explained(tmp_path):
