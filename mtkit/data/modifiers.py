@@ -195,7 +195,7 @@ def change_examples(
         first = place * len(pairs) // len(rates)  # so that the examples are of different pairs
         for before in (*pairs[first:], *pairs[:first]):
             if name == "joined":
-                after = _line([before, pairs[-1]]) if can_continue(*before) else before
+                after = _line([before, pairs[first - 1]]) if can_continue(*before) else before
             else:
                 after = modifiers.changed(name, *before, Random(0))
             if after != before:

@@ -7,6 +7,7 @@ import pytest
 from browsing import check_page
 from fuzz.test_pages import HOSTILE, assert_harmless
 
+from mtkit.config.augment import AugmentConfig
 from mtkit.config.tokenizer import TokenizersConfig
 from mtkit.corpora import report as reporting
 from mtkit.corpora.report import report_corpus
@@ -144,6 +145,16 @@ def test_characters_that_tokenizers_would_change_are_counted(settings, n_src, n_
     assert [finding.share.n for finding in findings] == [n_src, n_tgt]
     assert shown in " ".join(example.detail for finding in findings for example in finding.examples)
     assert shown in text_table(found)
+
+
+def test_a_report_shows_what_training_changes():
+    pairs = [Pair(src, tgt, "a.en", line) for line, (src, tgt) in enumerate(clean_pairs(6), start=1)]
+    augment = AugmentConfig(capitals=0.05)
+    found = report_corpus(lambda: iter(pairs), ("en", "de"), augment=augment)
+    [example] = found.changes
+    assert (example.src, example.tgt) == (pairs[0].src.upper(), pairs[0].tgt.upper())
+    assert f"5 % capitals: {example.src} | {example.tgt}" in text_table(found)
+    assert as_json(found)["changes"][0]["src"] == example.src
 
 
 def test_words_and_vocabulary_are_counted(report):

@@ -14,7 +14,7 @@ from mtkit.config.augment import ModifierName
 from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.data.encoded import EncodedSide, PairsInMemory
 from mtkit.data.feed import BatchStream, Position
-from mtkit.data.modifiers import Modifiers, PairSampler, can_continue, joined
+from mtkit.data.modifiers import Modifiers, PairSampler, can_continue, change_examples, joined
 from mtkit.data.subwords import SubwordSampler
 from mtkit.tokens.tokenizer import Tokenizer, train_tokenizer
 
@@ -132,6 +132,19 @@ def test_a_change_keeps_digits_addresses_placeholders_and_tags_and_repeats_with_
         assert re.findall(r"\d", before) == re.findall(r"\d", text)
     assert changed(name, *pair, seed=seed) == after
     assert changed("typos", *pair, seed=seed)[1] == pair[1]
+
+
+def test_each_rate_has_an_example_if_a_pair_allows_it():
+    pairs = [("Where is Tom?", "Wo ist Tom?"), ("He is at home.", "Er ist zu Hause.")]
+    rates: dict[ModifierName, float] = {"no_final_mark": 0.05, "joined": 0.1, "capitals": 0.02}
+    found = change_examples(rates, Modifiers("en", "de"), pairs)
+    assert [(one.name, one.rate, one.src, one.tgt) for one in found] == [
+        ("no_final_mark", 0.05, "Where is Tom", "Wo ist Tom"),
+        ("joined", 0.1, "Where is Tom? He is at home.", "Wo ist Tom? Er ist zu Hause."),
+        ("capitals", 0.02, "HE IS AT HOME.", "ER IST ZU HAUSE."),
+    ]
+    assert str(found[0]) == "5 % no final mark: Where is Tom | Wo ist Tom"
+    assert change_examples({"typos": 0.1}, Modifiers("zh", "en"), [("他在家。", "He is at home.")]) == []
 
 
 def test_sentences_are_joined_as_their_script_joins_them():
