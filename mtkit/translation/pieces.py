@@ -221,7 +221,8 @@ class _Marked:
         if protected.whole:
             taken, parts, places, at = set(line), list[str](), list[int](), 0
             unused = (chr(code) for code in MASKS if chr(code) not in taken)
-            whole = (span for span in protected.whole if not BREAK_TAG.fullmatch(line, *span))
+            breaks = {span for span in protected.spans if BREAK_TAG.fullmatch(line, *span)}  # not the model's own
+            whole = (span for span in protected.whole if span not in breaks)
             for mark, (start, end) in zip(unused, whole, strict=False):
                 parts += [line[at:start], mark]
                 places += range(at, start + 1)

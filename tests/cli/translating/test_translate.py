@@ -152,7 +152,7 @@ def test_nothing_in_gives_nothing_out(run):
 
 
 def test_odd_characters_are_translated_line_by_line(run):
-    result = run("tab\there", "two\nlines", "🙂👩\u200d👩\u200d👧", "\x00\x07bell", "a" * 1000, "\u202eright to left")
+    result = run("tab\there", "two\nlines", "🙂👩\u200d👩\u200d👧", "\x00\x07bell", "a b " * 250, "\u202eright to left")
     assert result.exit_code == 0
     assert result.stdout.count("\n") == 6
     assert "line 5: " in result.stderr
