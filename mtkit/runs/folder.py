@@ -10,12 +10,10 @@ from mtkit.config.augment import NOTHING
 from mtkit.config.reading.differences import differences
 from mtkit.config.reading.loading import dump_config, load_config
 from mtkit.config.schema import Config
-from mtkit.config.tokenizer import TokenizerConfig, TokenizersConfig
 from mtkit.console import counted, log
 from mtkit.errors import BundleError, ConfigError
 from mtkit.evaluation.metrics.settings import tokenizer_for
 from mtkit.files import write_text
-from mtkit.languages import SIDES
 from mtkit.training.preparation.labelled_text import with_labels
 from mtkit.training.preparation.rule import KEYS_OF_MODEL
 
@@ -98,7 +96,6 @@ def with_its_choices(cfg: Config, *, started: bool) -> Config:
             "train": cfg.train.model_copy(update=chosen),
             "model": cfg.model.model_copy(update=of_model),
             "augment": augment,
-            "tokenizer": _with_vocab_sizes_of(run, cfg.tokenizer) if run else cfg.tokenizer,
         }
     )
 
@@ -107,16 +104,6 @@ def _config_of_run(path: Path) -> Config:
     """Read the config in a run's folder; a run of an older mtkit, which knew no `augment`, shows the text as it is."""
     cfg = load_config(path)
     return cfg if "augment" in cfg.model_fields_set else cfg.model_copy(update={"augment": NOTHING})
-
-
-def _with_vocab_sizes_of(run: Config, tokenizer: TokenizersConfig) -> TokenizersConfig:
-    """Return the tokenizers with the run's vocabulary sizes for the sides that leave them out."""
-    sizes: dict[str, TokenizerConfig] = {
-        side: settings.model_copy(update={"vocab_size": getattr(run.tokenizer, side).vocab_size})
-        for side in (SIDES[:1] if tokenizer.shared else SIDES)
-        if "vocab_size" not in (settings := getattr(tokenizer, side)).model_fields_set
-    }
-    return tokenizer.model_copy(update=sizes)
 
 
 def write_config(cfg: Config, reasons: Mapping[str, str]) -> None:

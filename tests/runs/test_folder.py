@@ -98,17 +98,6 @@ def test_the_config_begins_with_the_choices_and_their_reasons_also_after_a_resum
     assert load_config(path) == cfg
 
 
-@pytest.mark.parametrize("written", [{}, {"vocab_size": 777}])
-def test_a_started_run_keeps_its_vocabulary_sizes_where_the_config_leaves_them_out(make_config, written):
-    values = make_config().model_dump(mode="json", exclude_unset=True)
-    values["tokenizer"] = {"src": {"vocab_size": 300}, "tgt": {"vocab_size": 400}}
-    write_config(type(make_config()).model_validate(values), {})
-    values["tokenizer"] = {"tgt": written}
-    cfg = with_its_choices(type(make_config()).model_validate(values), started=True)
-    assert (cfg.tokenizer.src.vocab_size, cfg.tokenizer.tgt.vocab_size) == (300, written.get("vocab_size", 400))
-    assert cfg.tokenizer.src.normalization == "nfc_forms"
-
-
 def test_a_started_run_keeps_its_width_where_the_config_leaves_it_out(make_config):
     values = make_config().model_dump(mode="json", exclude_unset=True)
     values["model"] = {"d_model": 128, "d_ff": 512, "n_heads": 2}

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from mtkit.cli.options import ConfigOption, JsonOption, SetOption, load_run_config
-from mtkit.console import log
 from mtkit.files import locked
 
 if TYPE_CHECKING:
@@ -38,14 +37,9 @@ def train_tokenizer(
 
         make_tokenizers = warm_start.run_tokenizers
 
-    run_dir, reasons = config.run_dir, dict[str, str]()
-    assert run_dir is not None  # load_run_config fills it in
-    with locked(run_dir):
-        if not any((run_dir / "checkpoints").glob("step-*")):
-            config = run_tokenizers.with_vocab_sizes(config, run_dir, reasons)
-        for key, what in reasons.items():
-            log.info(f"{key}: {what}")
-        tokenizers = make_tokenizers(config, run_dir)
+    assert config.run_dir is not None  # load_run_config fills it in
+    with locked(config.run_dir):
+        tokenizers = make_tokenizers(config, config.run_dir)
     reports = tokenizer_report.report_sides(config, tokenizers)
     if as_json:
         print(json.dumps({side: asdict(report) for side, report in reports.items()}, indent=2))

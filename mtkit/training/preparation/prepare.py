@@ -39,7 +39,7 @@ from mtkit.training.preparation.labelled_text import prepare_labelled
 from mtkit.training.preparation.orientation import check_file_names
 from mtkit.training.preparation.parallel_text import prepare_pairs, read_dev
 from mtkit.training.preparation.prepared import Prepared
-from mtkit.training.preparation.run_tokenizers import check_tags, with_vocab_sizes
+from mtkit.training.preparation.run_tokenizers import check_tags
 from mtkit.training.preparation.text import TrainingText
 from mtkit.training.preparation.warm_start import check_freeze, check_tags_of_start, freeze, load_start
 from mtkit.training.update.checkpoint import Checkpoints
@@ -93,8 +93,6 @@ def prepare(
     n_threads = set_threads(cfg.train.threads or processes.threads)
     bound_kernel_stores(n_threads)
     reasons: dict[str, str] = {}
-    if not checkpoints.exist():
-        cfg = with_vocab_sizes(cfg, run_dir, reasons)
     text, overlaps, text_s = _ready_text(cfg, run_dir, processes)
     mixtures = mixtures_of(cfg.data, text.train)
     if device.type == "cpu":

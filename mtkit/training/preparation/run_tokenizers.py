@@ -18,7 +18,6 @@ from mtkit.files import parse_json, sha256_file, write_bytes, write_text
 from mtkit.languages import SIDES, Side
 from mtkit.tokens.placeholders import Placeholders
 from mtkit.tokens.tokenizer import Tokenizer, learn_model, load_tokenizers, sample
-from mtkit.training.preparation import rule
 
 _RECORD = "tokenizers.json"
 
@@ -61,38 +60,6 @@ def train_tokenizers(cfg: Config, run_dir: Path) -> tuple[Tokenizer, Tokenizer]:
     if record:
         log.info(f"{run_dir}: a tokenizer is missing, or settings or text have changed; training both again")
     return _train_both(cfg, run_dir, settings)
-
-
-def with_vocab_sizes(cfg: Config, run_dir: Path, reasons: dict[str, str]) -> Config:
-    """Return cfg with vocabulary sizes that fit the text, for the sides of a translator that leave them out.
-
-    reasons: receives each choice with its reason, by key. Does nothing if a model or the user provides the tokenizers.
-    """
-    given = (run_dir / "src.spm").exists() and not (run_dir / _RECORD).exists()
-    if cfg.task != "translate" or cfg.train.init_from is not None or given:
-        return cfg
-    chosen: dict[str, TokenizerConfig] = {}
-    for side in SIDES[:1] if cfg.tokenizer.shared else SIDES:
-        settings: TokenizerConfig = getattr(cfg.tokenizer, side)
-        if "vocab_size" not in settings.model_fields_set:
-            n_characters, n_distinct = _size_of_text(cfg, SIDES if cfg.tokenizer.shared else (side,))
-            size = rule.vocab_size(n_characters, n_distinct)
-            chosen[side] = settings.model_copy(update={"vocab_size": size})
-            more = "or more " if n_characters >= rule.ENOUGH_CHARACTERS else ""
-            text = f"{n_characters:,} {more}characters, {n_distinct:,} different"
-            reasons[f"tokenizer.{side}.vocab_size"] = f"{size}, for text of {text}"
-    return cfg.model_copy(update={"tokenizer": cfg.tokenizer.model_copy(update=chosen)})
-
-
-def _size_of_text(cfg: Config, sides: Sequence[Side]) -> tuple[int, int]:
-    """Count the characters on these sides, and the different ones; stop at the most that the rule needs."""
-    n_characters, distinct = 0, set[str]()
-    for line in (line for side in sides for line in read_side(cfg.data.train, side)):
-        n_characters += len(line)
-        distinct.update(line)
-        if n_characters >= rule.ENOUGH_CHARACTERS:
-            break
-    return n_characters, len(distinct)
 
 
 def check_tags(cfg: Config) -> None:

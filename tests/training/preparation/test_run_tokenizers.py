@@ -9,8 +9,8 @@ from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.errors import ConfigError, DataError
 from mtkit.files import write_bytes
 from mtkit.tokens.tokenizer import load_tokenizers, train_tokenizer
-from mtkit.training.preparation import rule, run_tokenizers
-from mtkit.training.preparation.run_tokenizers import train_tokenizers, with_vocab_sizes
+from mtkit.training.preparation import run_tokenizers
+from mtkit.training.preparation.run_tokenizers import train_tokenizers
 
 
 @pytest.fixture
@@ -206,43 +206,3 @@ def test_bad_text_met_while_learning_is_named(make_config, run_dir):
     with pytest.raises(DataError, match=rf"^{re.escape(str(path))}: line 151, byte 4: 0xff"):
         train_tokenizers(cfg, run_dir)
     assert spm_bytes(run_dir) == {}
-
-
-def without_sizes(cfg, *sides, shared=False):
-    values = cfg.model_dump(mode="json", exclude_unset=True)
-    for side in sides:
-        del values["tokenizer"][side]["vocab_size"]
-    values["tokenizer"]["shared"] = shared
-    return Config.model_validate(values)
-
-
-def test_the_text_of_each_side_sets_the_vocabulary_size_that_the_config_leaves_out(make_config, run_dir):
-    cfg = make_config()
-    [corpus] = cfg.data.train
-    reasons: dict[str, str] = {}
-    chosen = with_vocab_sizes(without_sizes(cfg, "src"), run_dir, reasons)
-    lines = corpus.src.read_text(encoding="utf-8").splitlines()
-    n_characters, n_distinct = sum(map(len, lines)), len(set("".join(lines)))
-    assert chosen.tokenizer.src.vocab_size == rule.vocab_size(n_characters, n_distinct)
-    assert chosen.tokenizer.tgt.vocab_size == 350, "the config has it"
-    assert list(reasons) == ["tokenizer.src.vocab_size"]
-    assert f"{n_characters:,}" in reasons["tokenizer.src.vocab_size"]
-
-
-def test_a_shared_vocabulary_is_for_the_text_of_both_sides(make_config, run_dir, monkeypatch):
-    monkeypatch.setattr(rule, "vocab_size", lambda n_characters, n_distinct: n_characters)
-    cfg = make_config()
-    one, other = (with_vocab_sizes(without_sizes(cfg, side), run_dir, {}) for side in ("src", "tgt"))
-    both = with_vocab_sizes(without_sizes(cfg, "src", shared=True), run_dir, {})
-    assert both.tokenizer.src.vocab_size == one.tokenizer.src.vocab_size + other.tokenizer.tgt.vocab_size
-
-
-def test_tokenizers_from_the_user_or_another_model_have_their_own_sizes(make_config, run_dir):
-    reasons: dict[str, str] = {}
-    cfg = without_sizes(make_config(), "src", "tgt")
-    started = cfg.model_copy(update={"train": cfg.train.model_copy(update={"init_from": run_dir})})
-    assert with_vocab_sizes(started, run_dir, reasons) is started
-    run_dir.mkdir(parents=True)
-    (run_dir / "src.spm").touch()
-    assert with_vocab_sizes(cfg, run_dir, reasons) is cfg
-    assert not reasons
