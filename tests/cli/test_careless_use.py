@@ -90,7 +90,6 @@ def test_a_command_with_a_sentence_takes_its_config_only_as_an_option():
         (["evaluate", "--seed", "-1"], ["--seed -1: ", "at least 0"]),
         (["inspect", "steps"], ["SENTENCE", "missing"]),
         (["average", "run"], ["--out FOLDER", "required"]),
-        (["check"], ["SUITE", "missing"]),
     ],
 )
 def test_a_wrong_or_missing_value_is_explained_in_plain_words(args, facts):

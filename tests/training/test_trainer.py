@@ -11,6 +11,7 @@ import re
 import shutil
 import signal
 import time
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -26,9 +27,11 @@ from mtkit.files import locked, sha256_file
 from mtkit.runs import finish
 from mtkit.runs.folder import shaping_differences, with_its_choices
 from mtkit.runs.train import train
+from mtkit.training import trainer
 from mtkit.training.metrics_log import MetricsLog, read_metrics
 from mtkit.training.preparation.prepare import prepare
 from mtkit.training.trainer import Trainer
+from mtkit.training.update.budget import Budget
 from mtkit.training.update.checkpoint import Checkpoints, Start
 from mtkit.training.update.optimizer_step import Updater
 from mtkit.training.update.state import TrainState
@@ -309,10 +312,17 @@ def test_a_finished_model_keeps_its_decode_settings_with_a_message(config_of, co
     assert "decode.beam_size" not in caplog.text
 
 
+@pytest.fixture
+def ticking(monkeypatch):
+    """A clock that tells a twentieth of a second more at each look, so that a budget ends on a busy machine, too."""
+    looks = count()
+    monkeypatch.setattr(trainer, "Budget", lambda cfg, since: Budget(cfg, 0.0, lambda: next(looks) / 20))
+
+
 @pytest.mark.parametrize(
     ("first", "then"), [({"max_steps": 6}, {"budget": "30s"}), ({"budget": "4s"}, {"max_steps": 9})]
 )
-def test_a_run_with_a_new_limit_keeps_what_auto_chose(config_of, tmp_path, first, then):
+def test_a_run_with_a_new_limit_keeps_what_auto_chose(config_of, tmp_path, ticking, first, then):
     others = {"max_steps": None, "budget": None, "max_minutes": None}
     cfg = config_of(tmp_path / "run", **{**others, **first, "warmup_steps": 2, "validate_every": 5})
     train(cfg)
@@ -323,7 +333,7 @@ def test_a_run_with_a_new_limit_keeps_what_auto_chose(config_of, tmp_path, first
     assert shaping_differences(load_config(tmp_path / "run" / "config.yaml"), other) == []
 
 
-def test_a_run_along_a_cosine_needs_to_know_its_new_end(config_of, tmp_path):
+def test_a_run_along_a_cosine_needs_to_know_its_new_end(config_of, tmp_path, ticking):
     train(config_of(tmp_path / "run", max_steps=None, budget="4s", warmup_steps=2, validate_every=5))
     with pytest.raises(ConfigError, match=r"/run: .* cosine .*train\.schedule.*max_steps"):
         train(config_of(tmp_path / "run", max_steps=None, patience=3, warmup_steps=2, validate_every=5))
