@@ -116,21 +116,20 @@ class _Placer:
         """
         gains = {}
         runs: dict[int, Interval] = {}
+        taken = np.zeros(len(self.tgt), dtype=bool)
+        taken[: tgt[0]] = taken[tgt[1] :] = True
         for order, span in enumerate(spans):
             first, end = self._source_words(span)
             if (first, end) == src and first < end and tgt[0] < tgt[1]:
                 return {order: tgt}
             start, stop = self.starts.get(first, len(self.tgt)), self.ends.get(end, 0)
-            if first < end and start < stop:
+            if first < end and start < stop and not taken[start:stop].any():  # two pairs may share a word
                 runs[order] = start, stop
+                taken[start:stop] = True
             elif first < end:
                 inside = self.sums[:, end] - self.sums[:, first]
                 gain = 2 * inside - self.sums[:, -1]
                 gains[order] = np.where(self.is_mark, np.minimum(gain, 0), gain) if self._is_text(span) else gain
-        taken = np.zeros(len(self.tgt), dtype=bool)
-        taken[: tgt[0]] = taken[tgt[1] :] = True
-        for start, stop in runs.values():
-            taken[start:stop] = True
         best = {order: _best_run(gain, taken)[0] for order, gain in gains.items()}
         for order in sorted(gains, key=lambda order: -best[order]):
             score, run = _best_run(gains[order], taken)

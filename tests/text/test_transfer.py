@@ -93,6 +93,14 @@ def test_what_surrounds_a_sentence_surrounds_its_translation_whatever_the_alignm
     assert transfer(inline, target, weights, sentences=sentences).text == expected
 
 
+def test_the_translation_of_a_word_that_two_pairs_share_stands_there_once():
+    inline, target = segment("<b>go</b><i>on</i> You stay."), "Continue Toi, reste !"
+    sentences = [((0, 1), (0, 1)), ((1, 4), (1, 5))]
+    text = transfer(inline, target, aligned(inline.text, target, "0-0 1-1 2-3"), sentences=sentences).text
+    assert text.startswith("<b>Continue</b>")
+    assert _TAG.sub("", text) == target
+
+
 def test_a_text_that_stays_keeps_its_codes_where_they_are():
     inline = segment("un<b>believ</b>able<br> ")
     assert inline.text == "unbelievable  "
