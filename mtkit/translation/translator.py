@@ -77,6 +77,8 @@ class Translator:
         self.by_sentence = by_sentence
         self.placeholders = src_tokenizer.placeholders
         self.aligner = Aligner(engine, (self.src_tokenizer, tgt_tokenizer), files)
+        # What decides whether a translation looks broken. It reads the lexicon once for all that `protecting` returns.
+        self.checks = Checks(tgt_lang, files, (self.src_tokenizer, tgt_tokenizer))
         self.protector = Protector(src_tokenizer, src_lang=None if files is None else files.config.data.src_lang)
         self.cutter, self._whole, self._bare = (
             Cutter(self.src_tokenizers, self.protector, removed, self._lowered) for removed in REMOVED
@@ -236,11 +238,6 @@ class Translator:
         calibration = Calibration.load(path)
         calibration.warn_of_other_search(self.decode)
         return calibration
-
-    @cached_property
-    def checks(self) -> Checks:
-        """What decides whether a translation looks broken."""
-        return Checks(self.tgt_lang, self.files, (self.src_tokenizer, self.tgt_tokenizer))
 
     @cached_property
     def sides(self) -> Sides | None:
