@@ -1,6 +1,6 @@
 """Text with inline codes: markup that stays as it is while the text around it is translated."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -113,13 +113,30 @@ def inline_of(parts: Iterable[Part], source: str | None = None) -> Inline:
     return Inline(source, text, tuple(levels[0].inside))
 
 
-def cut(text: str, *, read: str | None = None, lines_whole: bool = False) -> list[Interval]:
+def is_translatable(text: str) -> bool:
+    """Return whether a text has words: letters, and more than an identifier."""
+    return has_letters(text) and not is_identifier(text)
+
+
+def has_words_or_numbers(text: str) -> bool:
+    """Return whether a text has letters or digits, and more than an identifier."""
+    return any(map(str.isalnum, text)) and not is_identifier(text)
+
+
+def cut(
+    text: str,
+    *,
+    read: str | None = None,
+    lines_whole: bool = False,
+    is_wanted: Callable[[str], bool] = is_translatable,
+) -> list[Interval]:
     """Return where the sentences of a text stand; none divides a line or has white space at its ends.
 
-    What has no letters, and an identifier such as A-12, is not a sentence, and the marks of a list belong to none. A
-    very long sentence is cut into parts, but not one of more than LONGEST_SENTENCE characters.
+    The marks of a list belong to no sentence. A very long sentence is cut into parts, but not one of more than
+    LONGEST_SENTENCE characters.
     read: the text as its reader sees it, in as many characters, such as one in capitals as ordinary sentences.
     lines_whole: return whole lines, if they are no longer than that.
+    is_wanted: of a sentence without white space around it; false: it is left out.
     """
     read = text if read is None else read
     spans = []
@@ -129,12 +146,7 @@ def cut(text: str, *, read: str | None = None, lines_whole: bool = False) -> lis
         else:
             spans += _sentences_of(read[start:end], start)
     stripped = (_stripped(text, span) for span in spans)
-    return [(start, end) for start, end in stripped if is_translatable(text[start:end])]
-
-
-def is_translatable(text: str) -> bool:
-    """Return whether a text has words: letters, and more than an identifier."""
-    return has_letters(text) and not is_identifier(text)
+    return [(start, end) for start, end in stripped if is_wanted(text[start:end])]
 
 
 def _sentences_of(line: str, offset: int) -> Iterator[Interval]:

@@ -14,7 +14,7 @@ from mtkit.config.tags import TOKENS
 from mtkit.pair_files.lines import as_one_line
 from mtkit.text.capitals import is_in_capitals
 from mtkit.text.characters import without_invisible
-from mtkit.text.inline import LONGEST_SENTENCE, Inline, cut, is_translatable
+from mtkit.text.inline import LONGEST_SENTENCE, Inline, cut, has_words_or_numbers
 from mtkit.text.lines import BREAK_TAG
 from mtkit.text.sentences import MASKS
 from mtkit.tokens.placeholders import Replaced
@@ -145,7 +145,7 @@ class Cutter:
         text, protected = source.text, source.protected
         if self._removed == "nothing" or not text:
             return None
-        if source.is_left or (text.isprintable() and not is_translatable(text)):
+        if source.is_left or (text.isprintable() and not has_words_or_numbers(text)):
             return without(as_one_line(text), [(0, len(text))])
         if not protected.spans or not (protected.unknown or self._removed == "all"):
             return None
@@ -159,7 +159,10 @@ class Cutter:
         marked = _Marked(line, protected)
         text = marked.text
         read = self._lowered(text) if is_in_capitals(text) else None  # "NO. YES." has two sentences
-        intervals = cut(text, read=read, lines_whole=whole)
+        # Numbers alone are for the model, too: it may write them in another way, or have learnt nothing but numbers.
+        intervals = cut(text, read=read, lines_whole=whole) or cut(
+            text, lines_whole=whole, is_wanted=has_words_or_numbers
+        )
         sources: list[_Source] = []
         at = 0
         for start, end in [*intervals, (len(text), len(text))]:

@@ -199,6 +199,12 @@ def test_each_sentence_of_a_line_is_translated_by_itself_and_the_white_space_bet
 SPLIT = ["One cat.", "Two dogs!", "A third?", "Mr. Smith e.g. here"]
 
 
+def test_the_model_reads_a_line_of_numbers():
+    [numbers, code] = copying(by_sentence=True).pieces(["12 - 3.50", "A-12"])
+    assert [piece.text for piece in numbers if not piece.is_blank] == ["12 - 3.50"]
+    assert all(piece.is_blank for piece in code)
+
+
 @pytest.mark.parametrize(
     ("line", "read", "n_segments"),
     [
@@ -212,7 +218,6 @@ SPLIT = ["One cat.", "Two dogs!", "A third?", "Mr. Smith e.g. here"]
         ("*** A-12 ***", [], 1),
         ("One cat. 3.50! Two dogs", ["One cat.", "Two dogs"], 2),
         (r"C:\new is one", [r"C:\new is one"], 1),
-        ("12 - 3.50", [], 1),
     ],
 )
 def test_a_line_is_divided_as_the_text_of_a_document_and_the_rest_stays(line, read, n_segments):
