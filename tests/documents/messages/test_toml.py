@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import tomllib
 from functools import partial
 
@@ -100,7 +101,9 @@ def test_any_file_comes_back_and_keeps_all_but_its_text(tables):
     before, after = (
         tomllib.loads(found.decode()) for found in (raw, translated(raw, "toml", loud_around_placeholders).raw)
     )
-    assert list(before) == list(after) and str(before).upper().split() == str(after).upper().split()
+    # Where a reader of ICU messages would take an apostrophe for a quote, it becomes a curly one, or two.
+    words = (re.sub("['’]+", "'", json.dumps(found, ensure_ascii=False)).upper().split() for found in (before, after))
+    assert list(before) == list(after) and next(words) == next(words)
 
 
 @pytest.mark.parametrize(
