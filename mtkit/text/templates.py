@@ -43,6 +43,7 @@ MERGE_TAGS = (  # of mailings, wikis and the like, without characters that HTML 
     r"\*\|[^\s*|][^*\n]{0,60}?\|\*"  # *|NAME|*
     r"|!?\[\[[^\[\]\n]{1,200}\]\]"  # [[name]]
     r"|%%[\w.-]{1,60}%%"
+    r"|%(?<![\w%]%)[A-Z][A-Z0-9_]{1,60}%(?![\w%])"  # %NAME%, also of Windows
     r"|\$[a-zA-Z_]\w{0,60}\$"
     r"|(?<!\w)__[a-zA-Z](?:_?[a-zA-Z0-9]){0,60}__(?!\w)"
 )

@@ -28,6 +28,7 @@ TEMPLATES = [
     ],
     *["{!! $user->name !!}", "@lang('a.b', [f(1)])", "@if (a > b)", "@foreach ($a as $b)", "@php $a = 1; @endphp"],
     *["#{name}", "*|NAME|*", "*|IF:A|*", "[[name]]", "![[a b.png]]", "%%name%%", "$name$", "__name__"],
+    *["%NAME%", "%USER_2%"],
 ]
 IN_PROSE_ONLY = ["[name]", "<name>", ":name"]
 OTHERS = ["%@", "%2$@", "%I64d", "{0:N2}", "${HOME}", "$HOME", "$(name)", "{{{html}}}", "{% if n > 1 %}", "<%= n %>"]
@@ -80,7 +81,18 @@ def test_what_is_next_to_a_placeholder_is_not_part_of_it(text, placeholders):
 
 @pytest.mark.parametrize(
     "text",
-    ["a 50%ige Lösung", "100%s", "5%d", "%H:%M", "50 % des Preises", "caf%C3%A9", "$5 in US$", "{ a, b }"],
+    [
+        "a 50%ige Lösung",
+        "100%s",
+        "5%d",
+        "%H:%M",
+        "50 % des Preises",
+        "caf%C3%A9",
+        "$5 in US$",
+        "{ a, b }",
+        "5%UP, 6%DOWN",
+        "UP 50%TODAY% OR 20%",
+    ],
 )
 def test_a_per_cent_sign_in_prose_is_not_a_placeholder(text):
     assert not PLACEHOLDER_IN_LINE.search(text)
