@@ -21,6 +21,7 @@ PAIR = {"src": "a", "tgt": "b"}
         ("/translate", {"q": "a", "terms": {"a": "b", "c\0": "d"}, **LANGUAGES}, "terms[1]", "NUL"),
         ("/translate", {"q": "a", "terms": [["a", "b"], ["c", ""]], **LANGUAGES}, "terms[1]", "target words"),
         ("/translate", {"q": "a", "terms": [["a", "b"], ["a ", "c"]], **LANGUAGES}, "terms[1]", "terms[0]"),
+        ("/translate", {"q": "a", "terms": [["a", "b"], ["a ", "c"]], **LANGUAGES}, "terms[1]", "' | '"),
         ("/v2/translate", {"text": ["a", "b\0"], **DEEPL}, "text[1]", "NUL"),
         ("/v2/translate", {"text": ["a", "abcdef"], **DEEPL}, "text[1]", "(6) exceeds text limit (5)"),
         ("/v2/translate", {"text": ["a", "<b>x"], "tag_handling": "xml", **DEEPL}, "text[1]", "line 1"),

@@ -111,7 +111,10 @@ def check_terms(terms: Sequence[TermLine]) -> None:
             raise BadRequest(f"terms[{index}]: it contains the character U+0000 (NUL); remove it")
         src = " ".join(term[0].split())
         if (first := places.setdefault(src, index)) != index:
-            raise BadRequest(f"terms[{index}]: {src!r} is the source of terms[{first}], too; separate targets by |")
+            raise BadRequest(
+                f"terms[{index}]: {src!r} is already the source of terms[{first}]; give both targets to one term, "
+                "separated by ' | '"
+            )
 
 
 def address_of(request: Request) -> str:
