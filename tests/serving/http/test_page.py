@@ -253,6 +253,7 @@ def test_the_languages_are_swapped_with_the_texts(site):
         assert page.input_value("#text") == "Il pleut."
         assert (page.input_value("#source"), page.input_value("#target")) == ("fr", "en")
         page.reload()
+        wait_for(page, "at('source').value !== ''")  # the page asks for the languages after it is loaded
         assert (page.input_value("#source"), page.input_value("#target")) == ("fr", "en")
 
 
