@@ -17,6 +17,7 @@ from mtkit.arrays import read_arrays
 from mtkit.bundle import LETTERS_RATIO, BundleFiles, bundle_file
 from mtkit.config.tags import TOKENS
 from mtkit.errors import BundleError
+from mtkit.quality.faults import log_length_ratio
 from mtkit.text.words import STANDS_ALONE, has_letters, n_letters
 from mtkit.tokens.tokenizer import SPACE, Tokenizer
 
@@ -106,7 +107,7 @@ def usual_ratio(files: BundleFiles | None) -> float:
 
 def is_short(src: str, text: str, usual_ratio: float) -> bool:
     """Return whether a translation is so short that words without a counterpart count."""
-    return math.log(max(n_letters(text), 0.5) / (usual_ratio * max(n_letters(src), 0.5))) < -_SHORT
+    return log_length_ratio(src, text) - math.log(usual_ratio) < -_SHORT
 
 
 _MARKS = " .,;:!?…\"'«»“”‘’()"

@@ -180,7 +180,7 @@ def _length(src: str, text: str, finished: bool) -> list[Fault]:
 
 def length_error(src: str, text: str) -> float:
     """Return how far a translation's length is from the usual one: the absolute log of the ratio."""
-    return abs(math.log(max(n_letters(text), 0.5) / max(n_letters(src), 0.5)) - _USUAL_LOG_RATIO)
+    return abs(log_length_ratio(src, text) - _USUAL_LOG_RATIO)
 
 
 def is_likely_length(n_src: float, n_text: float, *, cut_off: bool = False) -> bool:
@@ -201,6 +201,11 @@ def is_likely_length(n_src: float, n_text: float, *, cut_off: bool = False) -> b
 # Omissions
 
 
+def log_length_ratio(src: str, text: str) -> float:
+    """Return the logarithm of the letters of a translation for each letter of its source."""
+    return math.log(max(n_letters(text), 0.5) / max(n_letters(src), 0.5))
+
+
 def _emptied(src: str, text: str) -> list[Fault]:
     """Return the fault "omission" if the translation has brackets with nothing between them, unlike the source."""
     if not _EMPTY_BRACKETS.search(text) or _EMPTY_BRACKETS.search(src):
@@ -216,8 +221,7 @@ def _omission(src: str, text: str) -> list[Fault]:
     n_src = len(sentence_spans(src.strip()))
     if n_src < 2 or _NO_FULL_STOP.search(text):
         return []
-    log_ratio = math.log(max(n_letters(text), 0.5) / max(n_letters(src), 0.5))
-    if log_ratio >= _FEWER_SENTENCES or len(sentence_spans(text.strip())) >= n_src:
+    if log_length_ratio(src, text) >= _FEWER_SENTENCES or len(sentence_spans(text.strip())) >= n_src:
         return []
     return [Fault("omission")]
 
