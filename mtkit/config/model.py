@@ -29,7 +29,7 @@ def expand_preset(value: object) -> object:
     if not isinstance(value, str):
         return value
     if value not in PRESETS:
-        raise ValueError(f"unknown preset; choose {', '.join(PRESETS)}, or write keys of the section")
+        raise ValueError(f"{value} is not a preset; choose {', '.join(PRESETS)}, or write keys of the section")
     return PRESETS[value]
 
 
