@@ -45,7 +45,7 @@ class Item:
     has_base: bool = False  # a code whose text has a base format of its own, as that of a link
     is_text: bool = False  # a code that is text itself, as `Code.is_text`
     lang: str | None = None  # of text in another language than that of the document
-    own: tuple[Raw, ...] = ()  # such text, as it stands in the document
+    own: tuple[Raw, ...] = ()  # text in another language, with the markup that the document has there
 
 
 @dataclass(frozen=True)

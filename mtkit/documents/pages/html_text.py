@@ -101,7 +101,7 @@ def with_notes(text: str, found: Sequence[Piece]) -> list[Piece]:
 
 
 def with_foreign(text: str, found: Sequence[Piece], src_lang: str | None) -> tuple[list[Piece], tuple[str, ...]]:
-    """Make one code of each element in another language that stands in a text; also return the words of these."""
+    """Make each element in another language a single code of the text; also return the words of these elements."""
     partners = partners_of(found)
     joined: list[Piece] = []
     phrases: list[str] = []
