@@ -25,6 +25,7 @@ from mtkit.languages import primary_code
 from mtkit.text.capitals import changeable_words, in_capitals, lower, upper, with_words
 from mtkit.text.scripts import scripts_of
 from mtkit.text.sentences import FINAL, ends_without_space, final_marks
+from mtkit.tokens.placeholders import with_own_tokens
 from mtkit.tokens.segmentation import Keys, derived_keys, uniform
 from mtkit.tokens.special_ids import UNK_ID
 from mtkit.tokens.tokenizer import Tokenizer
@@ -266,6 +267,8 @@ class PairSampler:
                 wanted = random.randrange(2, _MOST_JOINED + 1)
                 while len(line) < wanted and can_continue(*line[-1]):
                     line.append(read(random.choice(mates[corpora[row]])))
+                if len(line) > 1 and self._tokenizers[0].placeholders is not None:
+                    line = with_own_tokens(line)
             src, tgt = _line(line)
             for name in ("no_final_mark", "typos", *CASES):
                 if chosen[name][row]:

@@ -108,6 +108,28 @@ class Placeholders:
         return spans
 
 
+def with_own_tokens(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Number the tokens of replaced pairs that are to be joined to one, as if they had always been one.
+
+    Return the first pairs, as many as there are tokens for.
+    """
+    first = zlib.crc32("".join(_TOKEN.sub("", src) for src, _ in pairs).encode("utf-8", "surrogatepass"))
+    own: list[tuple[str, str]] = []
+    n_values = 0
+    for src, tgt in pairs:
+        tokens = {token: TOKENS[(first + n_values + i) % len(TOKENS)] for i, token in enumerate(_TOKEN.findall(src))}
+        n_values += len(tokens)
+        if n_values > len(TOKENS):
+            break
+        own.append((_with_tokens(src, tokens), _with_tokens(tgt, tokens)))
+    return own
+
+
+def _with_tokens(text: str, tokens: Mapping[str, str]) -> str:
+    """Replace each token by another."""
+    return _TOKEN.sub(lambda match: tokens[match[0]], text)
+
+
 def restore(text: str, values: Mapping[str, str]) -> tuple[str, int]:
     """Replace each token by its value, each value exactly once; also return how many had to be moved.
 

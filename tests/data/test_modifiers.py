@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.config.augment import ModifierName
+from mtkit.config.tags import TOKENS
 from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.data.encoded import EncodedSide, PairsInMemory
 from mtkit.data.feed import BatchStream, Position
@@ -243,6 +244,24 @@ def test_a_changed_pair_keeps_its_tag_and_joins_pairs_with_the_same_one(tokenize
         assert [sentence.upper() for sentence in sentences] == re.findall(r"[A-Z][^.]*\.", tgt)
         assert set(sentences) <= set(LINES[half:] if i >= half else LINES[:half])
         assert sentences[0] == LINES[i]
+
+
+def test_joined_pairs_share_no_placeholder(tmp_path):
+    names = [f"{{{letter}}}" for letter in "abcdefghij"]
+    lines = [f"Old {name} sleep in {other}." for name in names for other in names]
+    cfg = TokenizerConfig(vocab_size=300)
+    path = tmp_path / "ph.spm"
+    reader = train_tokenizer(LINES * 4, cfg, path, tags=["<t>", *TOKENS]).with_placeholders([r"\{\w+\}"])
+    corpus = Corpus(reader, lines)
+    corpus.tgt = encoded(reader.encode_batch(lines))  # the placeholders of the source
+    pairs = sampler(reader, {"joined": 1.0}).sample(corpus, np.arange(len(lines)), epoch=0)
+    counts = set()
+    for src, tgt in zip(texts(reader, pairs.src), texts(reader, pairs.tgt), strict=True):
+        assert src == tgt
+        found = re.findall("<ph[1-9]>", src)
+        counts.add(len(found))
+        assert len(set(found)) == len(found)
+    assert counts == {4, 6, 8}
 
 
 def test_a_pair_that_would_become_too_long_stays_as_it_is(tokenizer):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from mtkit.config.tags import TOKENS
 from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.errors import DataError
-from mtkit.tokens.placeholders import Placeholders, fill, restore
+from mtkit.tokens.placeholders import Placeholders, fill, restore, with_own_tokens
 from mtkit.tokens.tokenizer import train_tokenizer
 
 PATTERNS = [r"\{\w+\}", r"%[sd]", r"\d+(?:\.\d+)?", r"https?://\S+"]
@@ -89,6 +89,36 @@ def test_a_pair_has_the_same_tokens_on_both_sides(placeholders, src, tgt):
     assert sorted(tokens.findall(src_text)) == sorted(tokens.findall(tgt_text))
     assert len(set(tokens.findall(src_text))) == len(tokens.findall(src_text))
     assert agree == (sorted(placeholders.values(src)) == sorted(placeholders.values(tgt)))
+
+
+@given(lines=st.lists(st.tuples(TEXTS, st.randoms()), min_size=2, max_size=4))
+def test_joined_pairs_have_one_token_for_each_value_on_both_sides(placeholders, lines):
+    pairs = []
+    for src, random in lines:
+        values = placeholders.values(src)
+        random.shuffle(values)  # the target has them in another order
+        pairs.append(placeholders.replace_pair(src, " x ".join(values))[:2])
+    own = with_own_tokens(pairs)
+    tokens, in_pairs = re.compile("<ph[1-9]>"), [len(re.findall("<ph[1-9]>", src)) for src, _ in pairs]
+    assert len(own) == max(n for n in range(1, len(pairs) + 1) if sum(in_pairs[:n]) <= 9)
+    srcs, tgts = (tokens.findall(" ".join(side)) for side in zip(*own, strict=True))
+    assert len(set(srcs)) == len(srcs)
+    assert sorted(srcs) == sorted(tgts)
+    for before, after in zip(pairs, own, strict=False):  # each pair is the same apart from the numbers
+        renamed = dict(zip(tokens.findall(before[0]), tokens.findall(after[0]), strict=True))
+        for text, own_text in zip(before, after, strict=True):
+            assert [renamed[token] for token in tokens.findall(text)] == tokens.findall(own_text)
+            assert tokens.sub("", text) == tokens.sub("", own_text)
+
+
+def test_joined_pairs_have_the_tokens_of_the_same_text_in_one_line(placeholders):
+    pairs = [("{a} is {b}.", "{b}: {a}."), ("No {c}!", "{c} nein!")]
+    srcs, tgts = zip(*with_own_tokens([placeholders.replace_pair(*pair)[:2] for pair in pairs]), strict=True)
+    line = [" ".join(side) for side in zip(*pairs, strict=True)]
+    first = TOKENS.index(re.findall("<ph.>", srcs[0])[0])
+    a, b, c = (TOKENS[(first + i) % 9] for i in range(3))
+    assert (" ".join(srcs), " ".join(tgts)) == (f"{a} is {b}. No {c}!", f"{b}: {a}. {c} nein!")
+    assert restore(" ".join(tgts), dict(zip((a, b, c), ("{a}", "{b}", "{c}"), strict=True))) == (line[1], 0)
 
 
 @given(text=TEXTS, values=st.lists(st.text(), max_size=9), n_more=st.integers(0, 3), n_less=st.integers(0, 3))
