@@ -171,7 +171,7 @@ def synthesize(
         "n_best": settings.n_best,
         **({"keep_suspect": True} if settings.keep_suspect else {}),
     }
-    work = partial(_work, shared.make, settings)
+    work = partial(usable_work, shared.make, settings)
     return make_corpus(Text.of_file(text), corpus, shared, work, identity, settings, restart=restart)
 
 
@@ -213,14 +213,15 @@ def make_corpus(
     )
 
 
-def _work(make_translator: Callable[[], Translator], settings: Synthesis) -> Work:
+def usable_work(make_translator: Callable[[], Translator], settings: Synthesis) -> Work:
+    """Load the work of a job that writes the usable translations of each line."""
     usable = UsableTranslations(make_translator(), n_best=settings.n_best, keep_suspect=settings.keep_suspect)
     return work_of(usable.translate)
 
 
 def as_entries(corpora: Sequence[TrainCorpus]) -> str:
     """Return the corpora as YAML entries, indented as below data.train."""
-    entries = [corpus.model_dump(mode="json", exclude_none=True) for corpus in corpora]
+    entries = [corpus.model_dump(mode="json", exclude_defaults=True) for corpus in corpora]
     return textwrap.indent(format_yaml(entries), "    ")
 
 

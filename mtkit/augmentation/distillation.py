@@ -44,7 +44,7 @@ from mtkit.translation.pair_text import pair_of, pair_text
 from mtkit.translation.translator import Translator, n_best_problem
 
 FOLDER = "distilled"
-_UNNAMED = ("src", "tgt")  # the defaults of data.src_lang and data.tgt_lang
+UNNAMED = frozenset(("src", "tgt"))  # the defaults of data.src_lang and data.tgt_lang
 
 
 def with_teachers_text(cfg: Config, executor: Executor | None = None) -> Config:
@@ -117,7 +117,7 @@ class _Teachers:
     def _decode(self, corpus: TrainCorpus) -> DecodeConfig:
         """Return the first teacher's settings, with distill.tag, or with the corpus' tags that it was trained with."""
         first = self.members[0]
-        tag = self.cfg.distill.tag or _known_tags(first, corpus)
+        tag = self.cfg.distill.tag or known_tags(first, corpus)
         return first.config.decode.model_copy(update={"tag": tag} if tag else {})
 
 
@@ -136,13 +136,12 @@ def _members(cfg: Config, *, needed: bool) -> list[BundleFiles]:
         log.warning(f"distill.teachers: {error}; using their earlier translations")
         return []
     for files in members:
-        of_several = len(_tags(files)) > 1 and all(_known_tags(files, corpus) for corpus in cfg.data.train)
-        by_tag = distill.tag is not None or of_several
-        for key, unnamed in zip(("src_lang", "tgt_lang"), _UNNAMED, strict=True):
+        by_tag = distill.tag is not None or reads_languages_from_tags(files, cfg)
+        for key in ("src_lang", "tgt_lang"):
             theirs, ours = getattr(files.config.data, key), getattr(cfg.data, key)
             if key == "tgt_lang" and by_tag:
                 continue  # the tag names the target language; a config can name only one
-            if not are_one_language(theirs, ours) and unnamed not in (theirs, ours):
+            if not may_be_one_language(theirs, ours):
                 raise ConfigError(
                     f"distill.teachers: {files.folder} has data.{key}={theirs}, but this config has {ours}; choose a "
                     "teacher of the same languages in the same direction"
@@ -150,7 +149,17 @@ def _members(cfg: Config, *, needed: bool) -> list[BundleFiles]:
     return members
 
 
-def _known_tags(files: BundleFiles, corpus: TrainCorpus) -> str:
+def may_be_one_language(one: str, other: str) -> bool:
+    """Return whether the languages of a model and a config are the same, or one of them is unknown."""
+    return are_one_language(one, other) or not UNNAMED.isdisjoint((one, other))
+
+
+def reads_languages_from_tags(files: BundleFiles, cfg: Config) -> bool:
+    """Return whether the model was trained with several tags, and knows one of each corpus."""
+    return len(_tags(files)) > 1 and all(known_tags(files, corpus) for corpus in cfg.data.train)
+
+
+def known_tags(files: BundleFiles, corpus: TrainCorpus) -> str:
     """Return the corpus' tags that the model was trained with."""
     known = _tags(files)
     return " ".join(tag for tag in tags_of(corpus.tag) if tag in known)

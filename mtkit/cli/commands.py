@@ -28,6 +28,7 @@ COMMANDS = {
     "train": ("training.train:train", "Train a translator, or resume an interrupted run."),
     "average": ("training.average:average", "Average the weights of checkpoints or models."),
     "distill": ("training.distill:distill", "Train a student on its teachers' translations."),
+    "diversify": ("training.diversify:diversify", "Translate the training text again, as further training text."),
     "translate": ("translating.translate:translate", "Translate sentences, the lines of a file, or a stream."),
     "classify": ("judging.classify:classify", "Label sentences or pairs with a classifier."),
     "back-translate": ("training.synthetic:back_translate", "Make training pairs from target-language text."),

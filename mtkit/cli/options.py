@@ -175,12 +175,12 @@ OutputOption = Annotated[
 ]
 
 
-def check_other_folder(out: Path) -> None:
+def check_other_folder(out: Path, option: str = "--out") -> None:
     """Raise UsageError if this is "-" or the current folder, which the command would replace."""
     if str(out) == "-":
-        raise UsageError("--out -: not a folder; the command writes a folder of files")
+        raise UsageError(f"{option} -: not a folder; the command writes a folder of files")
     if out.resolve() == Path.cwd().resolve():
-        raise UsageError(f"--out {out}: this is the current folder; choose a new one, such as {out}/model")
+        raise UsageError(f"{option} {out}: this is the current folder; choose a new one, such as {out}/model")
 
 
 def check_new_folder(out: Path) -> None:

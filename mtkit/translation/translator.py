@@ -143,7 +143,7 @@ class Translator:
                 raise BundleError(
                     f"{first.folder} and {other.folder} cannot be an ensemble: their target tokenizers differ "
                     f"({first.tgt_tokenizer.vocab_size:,} and {other.tgt_tokenizer.vocab_size:,} pieces); choose "
-                    "models that were trained with one target tokenizer"
+                    "models of one target tokenizer, such as those of one config and text with other seeds"
                 )
         _warn_of_missing_tag(first)
         engine = choose_engine(members, device, threads or first.config.decode.threads, starts_soon=starts_soon)
