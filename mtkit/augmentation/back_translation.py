@@ -162,7 +162,7 @@ def synthesize(
     does. The counts are those of `counts_of`.
     """
     translator, members = shared.translator, shared.members
-    _check_paths(text, corpus, settings.rejected)
+    check_paths([text], corpus, settings.rejected)
     if problem := n_best_problem(settings.n_best, translator.decode):
         raise UsageError(problem)
     check_source_text(str(text), read_lines(text), members[0])
@@ -314,11 +314,12 @@ def _one_column(text: str) -> str:
     return as_column(text).strip()
 
 
-def _check_paths(text: Path, corpus: CorpusFiles, rejected: Path | None) -> None:
+def check_paths(inputs: Sequence[Path], corpus: CorpusFiles, rejected: Path | None) -> None:
+    """Raise UsageError if an output is not a regular file, or if two of these files are the same."""
     outputs = [path for path in (corpus.src, corpus.tgt, corpus.tsv, rejected) if path is not None]
     for path in outputs:
         if path.exists() and not path.is_file():
             raise UsageError(f"{path}: not a regular file; give the name of a file to write")
-    resolved = [path.resolve() for path in (text, *outputs)]
+    resolved = [path.resolve() for path in (*inputs, *outputs)]
     if len(set(resolved)) < len(resolved):
-        raise UsageError("input and outputs must be different files: " + ", ".join(map(str, (text, *outputs))))
+        raise UsageError("input and outputs must be different files: " + ", ".join(map(str, (*inputs, *outputs))))

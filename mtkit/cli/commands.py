@@ -62,6 +62,8 @@ DATA = {
     "clean": ("data.clean:clean", "Apply rules that drop pairs which are not good translations."),
     "convert": ("data.convert:convert", "Convert corpora to another format, such as TMX to TSV."),
     "train-filter": ("data.train_filter:train_filter", "Train a model that tells good pairs from bad ones."),
+    "select": ("data.select:select", "Select the lines of a text that are worth translating."),
+    "choose": ("data.choose:choose", "Choose among translations by other systems, as training text."),
     "score": ("data.score:score", "Use such a filter to score how likely each pair is good."),
     "split": ("data.split:split", "Split a corpus into train, dev and test without overlap."),
     "report": ("data.report:report", "Show what is in a corpus, and what is wrong with it."),
