@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from mtkit.config.reading.loading import dump_config, load_config
+from mtkit.config.reading.loading import dump_config, load_written_config
 from mtkit.config.reading.problems import Override
 from mtkit.config.schema import Config
 from mtkit.errors import BundleError, UsageError
@@ -120,7 +120,7 @@ def read_bundle(
     for name in FILES:
         if name != _WEIGHTS:
             _verify(folder / name, str(manifest["sha256"].get(name)))
-    config = load_config(folder / "config.yaml", overrides)
+    config = load_written_config(folder / "config.yaml", overrides)
     if task not in ("any", config.task):
         raise BundleError(f"{folder}: {_OTHER_TASK[config.task]}")
     src_tokenizer, tgt_tokenizer = load_tokenizers(folder, config.data.placeholders)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from mtkit.bundle import Bundle, BundleFiles, load_bundle, read_bundle, save_bundle
+from mtkit.config.augment import NOTHING
 from mtkit.config.model import ModelConfig
 from mtkit.config.schema import Config
 from mtkit.model.networks import new_network
@@ -75,6 +76,7 @@ def tiny_config(model: dict[str, Any], *, tag: str | None = None, **tokenizer: A
         {
             "data": {"train": [corpus], "dev": {"tsv": "/nowhere/dev.tsv"}, "max_tokens": 50},
             "tokenizer": {"src": side, "tgt": side, "shared": model.get("tie") == "all"},
+            "augment": NOTHING.model_dump(),  # classifiers have no other
             "model": {**sizes, **model},
             "train": {"max_steps": 2000, "threads": 1},
             "decode": {**_DECODE, "on_suspect": "off", "tag": tag},

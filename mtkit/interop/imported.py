@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from torch import Tensor
 
 from mtkit.bundle import Bundle, save_bundle
+from mtkit.config.augment import NOTHING
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.model import ModelConfig
 from mtkit.config.schema import Config
@@ -152,6 +153,7 @@ def _config(model: ModelConfig, tokenizers: tuple[bytes, bytes], decode: DecodeC
             "tokenizer": {"src": src, "tgt": tgt, "shared": model.tie == "all"},
             "model": model.model_dump(),
             "train": {"max_epochs": 1},
+            "augment": NOTHING.model_dump(),
             "decode": decode.model_dump(),
         }
     )

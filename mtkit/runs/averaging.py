@@ -20,7 +20,7 @@ from mtkit.bundle import (
     save_bundle,
 )
 from mtkit.config.reading.differences import differences
-from mtkit.config.reading.loading import load_config
+from mtkit.config.reading.loading import load_written_config
 from mtkit.console import log
 from mtkit.data.sides import FILE as SIDES_FILE
 from mtkit.distributed.weights import load_weights
@@ -47,7 +47,7 @@ def average_checkpoints(run_dir: Path, steps: Sequence[int], out: Path) -> list[
     for step in steps:
         if not checkpoints.has_weights(step):
             raise CheckpointError(f"{checkpoints.folder}: the weights of step {step} are damaged; leave it out")
-    cfg, (src, tgt) = load_config(run_dir / "config.yaml"), load_tokenizers(run_dir)
+    cfg, (src, tgt) = load_written_config(run_dir / "config.yaml"), load_tokenizers(run_dir)
     model = new_network(cfg, src.vocab_size, tgt.vocab_size)
     load_weights(model, checkpoints.mean_weights(steps))
     spm = run_dir / "src.spm", run_dir / "tgt.spm"

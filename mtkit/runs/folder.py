@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.bundle import SHAPING_FILES, find_model, read_bundle
-from mtkit.config.augment import NOTHING
 from mtkit.config.reading.differences import differences
-from mtkit.config.reading.loading import dump_config, load_config
+from mtkit.config.reading.loading import dump_config, load_written_config
 from mtkit.config.schema import Config
 from mtkit.console import counted, log
 from mtkit.errors import BundleError, ConfigError
@@ -50,7 +49,7 @@ def check_run(cfg: Config, *, started: bool) -> None:
             "choose another run_dir, or remove model/ to train from the beginning"
         )
     path = cfg.run_dir / "config.yaml"
-    changes = shaping_differences(_config_of_run(path), cfg) if started and path.exists() else []
+    changes = shaping_differences(load_written_config(path), cfg) if started and path.exists() else []
     if changes:
         listed = "\n".join(f"  {key}: {old} there, {new} now" for key, old, new in changes)
         raise ConfigError(
@@ -65,7 +64,7 @@ def with_its_choices(cfg: Config, *, started: bool) -> Config:
     Raises ConfigError if the run's learning rate depends on its end, and cfg sets no end.
     """
     path = cfg.run_dir and cfg.run_dir / "config.yaml"
-    run = _config_of_run(path) if started and path and path.exists() else None
+    run = load_written_config(path) if started and path and path.exists() else None
     theirs = run.train if run else None
     chosen: dict[str, Any] = {}
     if cfg.train.schedule == "auto":
@@ -98,12 +97,6 @@ def with_its_choices(cfg: Config, *, started: bool) -> Config:
             "augment": augment,
         }
     )
-
-
-def _config_of_run(path: Path) -> Config:
-    """Read the config in a run's folder; a run of an older mtkit, which knew no `augment`, shows the text as it is."""
-    cfg = load_config(path)
-    return cfg if "augment" in cfg.model_fields_set else cfg.model_copy(update={"augment": NOTHING})
 
 
 def write_config(cfg: Config, reasons: Mapping[str, str]) -> None:

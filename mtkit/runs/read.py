@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.bundle import MANIFEST
-from mtkit.config.reading.loading import load_config
+from mtkit.config.reading.loading import load_written_config
 from mtkit.config.schema import Config
 from mtkit.evaluation.metrics.scores import MetricScore
 from mtkit.files import parse_json, write_text
@@ -82,7 +82,7 @@ def read_run(run_dir: Path) -> RunFiles:
         training = None  # the run has continued
     return RunFiles(
         run_dir=run_dir,
-        cfg=load_config(run_dir / "config.yaml"),
+        cfg=load_written_config(run_dir / "config.yaml"),
         step=step,
         updates=lines["train"],
         validations=lines["validation"],

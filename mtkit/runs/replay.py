@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from mtkit.config.reading.loading import load_config
+from mtkit.config.reading.loading import load_written_config
 from mtkit.config.schema import Config
 from mtkit.console import counted, log, progress_bar
 from mtkit.errors import CheckpointError, ConfigError, MtkitError
@@ -120,7 +120,7 @@ def _config_of(run_dir: Path) -> Config:
     path = run_dir / "config.yaml"
     if not path.exists():
         raise ConfigError(f"{run_dir}: not the folder of a run: it has no config.yaml")
-    cfg = load_config(path)
+    cfg = load_written_config(path)
     by_share = cfg.train.decay == "cosine" or cfg.train.r_drop_from > 0
     if cfg.train.budget is not None or (by_share and cfg.train.max_minutes is not None):
         key = "budget" if cfg.train.budget is not None else "max_minutes"

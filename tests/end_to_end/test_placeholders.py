@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from mtkit.bundle import read_bundle
 from mtkit.cli import app
+from mtkit.config.augment import NOTHING
 from mtkit.config.schema import Config
 from mtkit.config.tags import TOKENS
 from mtkit.documents.marked_lines import MarkedLines
@@ -77,6 +78,7 @@ def as_config(folder: Path, *, steps: int = 400, placeholders: list[str] | None 
                 "placeholders": PATTERNS if placeholders is None else placeholders,
             },
             "tokenizer": {"src": pieces, "tgt": pieces},
+            "augment": NOTHING.model_dump(),
             "model": {**sizes, "residual_dropout": 0, "embedding_dropout": 0},
             "train": limits | fixed,
             "decode": {"beam_size": 2, "on_suspect": "off", "engine": "native"},

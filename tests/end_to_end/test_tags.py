@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from mtkit.alignment.attention import align
 from mtkit.bundle import load_bundle, save_bundle
 from mtkit.cli import app
+from mtkit.config.augment import NOTHING
 from mtkit.config.reading.loading import load_config
 from mtkit.config.schema import Config
 from mtkit.errors import ConfigError, DataError
@@ -55,6 +56,7 @@ def as_config(folder: Path, **data: Any) -> Config:
             "run_dir": str(folder / "run"),
             "data": data,
             "tokenizer": {"src": pieces, "tgt": pieces},
+            "augment": NOTHING.model_dump(),
             "model": sizes,
             "train": steps
             | {"schedule": "cosine", "label_smoothing": 0, "threads": 1, "device": "cpu", "precision": "fp32"},

@@ -4,8 +4,10 @@ import json
 
 import pytest
 
+from mtkit.config.augment import AugmentConfig
 from mtkit.config.reading.loading import load_config
 from mtkit.config.reading.yaml_text import parse_yaml
+from mtkit.config.schema import Config
 from mtkit.errors import ConfigError
 from mtkit.runs.folder import check_run, with_its_choices, write_config
 
@@ -67,24 +69,27 @@ def test_before_the_first_checkpoint_everything_may_change(make_config):
     check_run(make_config(seed=3, lr=0.5, tokenizer={"shared": True}), started=False)
 
 
+def without_augment(cfg):
+    """The config of a user who leaves that section out."""
+    values = cfg.model_dump(mode="json", exclude_unset=True)
+    del values["augment"]
+    return Config.model_validate(values)
+
+
 def test_a_run_of_a_version_without_augment_goes_on_showing_the_text_as_it_is(make_config):
-    cfg = make_config(schedule="constant")
+    cfg = without_augment(make_config(schedule="constant"))
     write_config(cfg, {})
     path = cfg.run_dir / "config.yaml"
     written = parse_yaml(path.read_text()).value
     del written["augment"]
     path.write_text(json.dumps(written))  # which is YAML, too
-    resumed = with_its_choices(make_config(schedule="constant"), started=True)
+    resumed = with_its_choices(cfg, started=True)
     assert resumed.augment.rates == {}
     check_run(resumed, started=True)
+    typos = make_config(schedule="constant", augment={"typos": 0.2})
     with pytest.raises(ConfigError, match=r"  augment\.typos: 0\.0 there, 0\.2 now"):
-        check_run(
-            with_its_choices(make_config(schedule="constant", augment={"typos": 0.2}), started=True), started=True
-        )
-    assert (
-        with_its_choices(make_config(schedule="constant"), started=False).augment
-        == make_config(schedule="constant").augment
-    )
+        check_run(with_its_choices(typos, started=True), started=True)
+    assert with_its_choices(cfg, started=False).augment == AugmentConfig()
 
 
 def test_the_config_begins_with_the_choices_and_their_reasons_also_after_a_resume(make_config):

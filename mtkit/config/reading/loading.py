@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from mtkit.config.augment import NOTHING
 from mtkit.config.cleaning import CleanConfig
 from mtkit.config.model import PRESETS
 from mtkit.config.reading.overrides import apply_override
@@ -38,6 +39,15 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     if config.run_dir is None:
         config = config.model_copy(update={"run_dir": Path.cwd() / "runs" / Path(path).stem})
     return config
+
+
+def load_written_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
+    """Load the config.yaml of a run or a bundle, which has every key that mtkit had when it wrote the file.
+
+    A version without `augment` showed the text unchanged, whatever the defaults are now. Raises ConfigError.
+    """
+    config = load_config(path, overrides)
+    return config if "augment" in config.model_fields_set else config.model_copy(update={"augment": NOTHING})
 
 
 def load_serve_config(path: str | Path | None = None, overrides: Sequence[str] = ()) -> ServeConfig:
