@@ -11,6 +11,7 @@ from mtkit.documents.document import Document, Part, shown
 from mtkit.documents.sentences import Alignment, Sentence, Translated
 from mtkit.documents.skeleton import Filled, Segment
 from mtkit.languages import is_another_language
+from mtkit.quality.faults import WHY_LEFT
 from mtkit.text.inline import LONGEST_SENTENCE, Inline, Interval
 from mtkit.text.scripts import is_in_another_script
 from mtkit.text.transfer import transfer
@@ -122,17 +123,22 @@ REASONS = {  # by fault: what a sentence does
     "copy": "copies the source",
     "number": "loses a number",
     "url": "loses an address",
+    "left": f"it has {WHY_LEFT}",
     "unfinished": "hit the length limit",
+}
+_OF_A_PART = {  # what a segment does that has other text, too, which is translated
+    "foreign": "keeps a sentence in another language",
+    "left": f"leaves text untranslated ({WHY_LEFT})",
 }
 
 
 def _notes(segment: Segment, paragraph: Paragraph, place: str) -> Iterable[Note]:
     src, tgt = segment.inline.text, paragraph.plain
-    for fault in ("empty", "codes", "foreign"):
-        if fault in paragraph.faults and (fault != "foreign" or src == tgt):
+    for fault in ("empty", "codes", *_OF_A_PART):
+        if fault in paragraph.faults and (fault not in _OF_A_PART or src == tgt):
             yield Note(place, LEFT, REASONS[fault], src, src)
             return
-    reasons = {**REASONS, "foreign": "keeps a sentence in another language"}
+    reasons = {**REASONS, **_OF_A_PART}
     found = [reasons[fault] for fault in paragraph.faults]
     found += [f'keeps "{phrase}", which is in another language' for phrase in segment.foreign]
     if found:

@@ -17,9 +17,14 @@ from mtkit.text.inline import LONGEST_SENTENCE
 from mtkit.text.sentences import final_marks, sentence_spans
 from mtkit.text.words import LONG_RUN, LONGEST_WORD, STANDS_ALONE, has_letters, n_letters, words_of
 
-FaultKind = Literal["empty", "loop", "length", "omission", "copy", "number", "url"]
+FoundKind = Literal["empty", "loop", "length", "omission", "copy", "number", "url"]  # by `find_faults`
+FaultKind = Literal[FoundKind, "left"]
+FOUND_KINDS: tuple[FoundKind, ...] = get_args(FoundKind)
 FAULT_KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
 TOO_SHORT, TOO_LONG, UNFINISHED = "too short", "too long", "unfinished"  # details of "length"
+_NO_SENTENCE = f"more than {LONGEST_SENTENCE:,} characters without the end of a sentence"  # details of "left"
+_NO_WORD = f"a word of {LONGEST_WORD} characters or more"
+WHY_LEFT = f"{_NO_SENTENCE}, or {_NO_WORD}"
 
 _NO_FULL_STOP = re.compile(r"[\u0e00-\u0eff]\s*$")  # Thai and Lao
 _STUTTER = re.compile(r"([^\W\d_]{1,10}?)\1{5,}")  # hahahahahaha, within a word
@@ -230,10 +235,10 @@ def _omission(src: str, text: str) -> list[Fault]:
 
 
 def find_left(src: str) -> list[Fault]:
-    """Return the fault "copy" if a part of a source is too long to be text, so that it stays unchanged."""
+    """Return the fault "left" if a part of a source is too long to be text, so that it stays unchanged."""
     run = LONG_RUN.search(without_addresses(src)) if len(src) >= LONGEST_WORD else None
-    left = src if len(src) > LONGEST_SENTENCE else run[0] if run else ""
-    return [Fault("copy", f"{left[:_SHOWN]}...")] if has_letters(left) else []
+    left, why = (src, _NO_SENTENCE) if len(src) > LONGEST_SENTENCE else (run[0] if run else "", _NO_WORD)
+    return [Fault("left", f"{why}: {left[:_SHOWN]}...")] if has_letters(left) else []
 
 
 def _copy(src: str, text: str) -> list[Fault]:

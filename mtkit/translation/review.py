@@ -23,6 +23,7 @@ from mtkit.quality.faults import (
     FAULT_KINDS,
     TOO_LONG,
     TOO_SHORT,
+    WHY_LEFT,
     Fault,
     FaultKind,
     find_left,
@@ -37,7 +38,16 @@ from mtkit.translation.segments import join_segments
 _NO_REPEAT_NGRAM = 3
 _OF_SEVERAL: frozenset[FaultKind] = frozenset({"empty", "loop", "length", "omission"})  # of a model of single sentences
 _MIN_LEN_FACTOR = 0.6  # target tokens a source token, for a translation that was too short
-_SEVERITY: dict[FaultKind, int] = {"empty": 5, "loop": 3, "length": 3, "omission": 3, "copy": 3, "number": 1, "url": 1}
+_SEVERITY: dict[FaultKind, int] = {
+    "empty": 5,
+    "loop": 3,
+    "length": 3,
+    "omission": 3,
+    "copy": 3,
+    "number": 1,
+    "url": 1,
+    "left": 3,
+}
 # Tokens a segment, for text that the model does not translate well at its length: sentences of everyday language have
 # 8 to 32.
 _SHORT_SEGMENTS = (32, 16)
@@ -52,6 +62,7 @@ _VERBS: dict[FaultKind, tuple[str, str]] = {  # singular, plural
     "copy": ("copies the source", "copy the source"),
     "number": ("loses a number", "lose a number"),
     "url": ("loses a URL", "lose a URL"),
+    "left": (f"leaves text untranslated ({WHY_LEFT})", f"leave text untranslated ({WHY_LEFT})"),
 }
 
 

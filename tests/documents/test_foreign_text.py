@@ -122,6 +122,16 @@ def test_words_that_could_be_fields_of_a_template_are_named():
     assert document_of(b'{"a": "The [optional] part"}', "json", Options()).remarks == []
 
 
+def test_text_that_is_left_says_so_and_why():
+    document = document_of(b"<p>qqqq qqqq</p><p>A cat qqqq.</p>", "html", Options())
+    left = {"qqqq qqqq": Translated("qqqq qqqq", ("left",)), "A cat qqqq.": Translated("Un chat qqqq.", ("left",))}
+    whole, part = fill(document, left).notes
+    assert (whole.kind, part.kind) == (LEFT, CHECK)
+    for note in (whole, part):
+        assert "10,000 characters" in note.reason
+        assert "100 characters" in note.reason
+
+
 @pytest.mark.parametrize("kind", [*FAULT_KINDS, "unfinished"])
 def test_every_fault_of_a_sentence_has_a_note(kind):
     document = document_of(b"<p>A cat.</p>", "html", Options())

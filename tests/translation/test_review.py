@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mtkit.alignment.checks import Checks
 from mtkit.config.decoding import DecodeConfig
-from mtkit.quality.faults import Fault
+from mtkit.quality.faults import Fault, find_left
 from mtkit.tokens.placeholders import Replaced
 from mtkit.translation.candidates import Candidate
 from mtkit.translation.pieces import Piece
@@ -186,6 +186,12 @@ def test_the_message_counts_by_kind_and_names_the_first_lines():
     assert tally.message().startswith("25 of 2,000 ")
     assert f"25 loop, 25 lose a number, 1 loses a URL (lines {lines}, ...); 2 more " in tally.message()
     assert Tally(n_lines=3).message() == ""
+
+
+def test_the_message_says_which_text_is_left_and_why():
+    tally = Tally()
+    tally.add(find_left("word " * 2_001), changed=False)
+    assert all(fact in tally.message() for fact in ("untranslated", "10,000 characters", "(line 1)"))
 
 
 def test_remaining_faults_are_a_warning_and_repaired_ones_are_news(monkeypatch):

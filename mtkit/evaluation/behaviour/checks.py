@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from mtkit.config.section import ConfigPath, Section
 from mtkit.evaluation.metrics.scores import sentence_scores
 from mtkit.pair_files.lines import as_one_line
-from mtkit.quality.faults import FAULT_KINDS, FaultKind, find_faults
+from mtkit.quality.faults import FOUND_KINDS, FaultKind, FoundKind, find_faults
 from mtkit.quality.negation import LANGUAGES, has_negation
 from mtkit.quality.number_words import numbers_in_words
 from mtkit.quality.numbers import lost_numbers
@@ -140,10 +140,10 @@ class SoundCheck(SentencesCheck):
     """The translation has no fault that shows without a reference."""
 
     check: Literal["sound"] = "sound"
-    faults: list[FaultKind] = Field(
-        list(FAULT_KINDS),
+    faults: list[FoundKind] = Field(
+        list(FOUND_KINDS),
         min_length=1,
-        description=f"faults to look for: {', '.join(FAULT_KINDS)}",
+        description=f"faults to look for: {', '.join(FOUND_KINDS)}",
     )
 
     def problem(self, case: Case, texts: Sequence[str], languages: Languages) -> str:

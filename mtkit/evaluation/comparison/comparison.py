@@ -16,7 +16,7 @@ from mtkit.evaluation.metrics.buckets import FEWEST, CountedSentences, PartScore
 from mtkit.evaluation.metrics.scores import DEFAULTS
 from mtkit.evaluation.metrics.settings import MetricSettings
 from mtkit.evaluation.metrics.significance import DEFAULT_CHANCE, LEVEL, Chance, PairedDifference, corrected
-from mtkit.quality.faults import FAULT_KINDS, Fault, FaultKind
+from mtkit.quality.faults import FOUND_KINDS, Fault, FaultKind
 from mtkit.text.words import words_of
 from mtkit.translation.confidence import Reliability, reliability
 
@@ -50,7 +50,7 @@ def diagnose(
     kinds = Counter(kind for of_sentence in faults for kind in {fault.kind for fault in of_sentence})
     return Diagnostics(
         length_ratio=counted.length_ratio(),
-        faults={kind: kinds[kind] for kind in FAULT_KINDS},
+        faults={kind: kinds[kind] for kind in FOUND_KINDS},
         untranslated=untranslated_share(system.texts, sources, references),
         unknown_src=system.unknown_src,
         unknown_tgt=system.unknown_tgt,

@@ -21,7 +21,7 @@ from mtkit.evaluation.metrics.scores import fixed
 from mtkit.evaluation.metrics.significance import LEVEL
 from mtkit.pages.charts import Bars, bar_chart
 from mtkit.pages.page import write_page
-from mtkit.quality.faults import FAULT_KINDS
+from mtkit.quality.faults import FOUND_KINDS
 
 _N_SHOWN = 10  # gains and losses side by side
 _MAX_BYTES = 1_300_000  # of the table of sentences, which keeps the page under 2 MB
@@ -79,7 +79,7 @@ def _example(comparison: Comparison, pair: Pair, index: int) -> dict[str, Any]:
                 "name": judged.name,
                 "chrf": judged.sentence_chrf[index],
                 "text": marked(parts, tag),
-                "faults": [FAULT_NAMES[FAULT_KINDS[kind]] for kind in _faults(judged, index)],
+                "faults": [FAULT_NAMES[FOUND_KINDS[kind]] for kind in _faults(judged, index)],
             }
             for judged, parts, tag in ((baseline, before, "del"), (system, after, "ins"))
         ],
@@ -149,7 +149,7 @@ def _sentence_table(comparison: Comparison) -> dict[str, Any]:
             for feature in test_set.features
             if len(feature.buckets) > 1
         ],
-        "faults": [FAULT_NAMES[kind] for kind in FAULT_KINDS],
+        "faults": [FAULT_NAMES[kind] for kind in FOUND_KINDS],
         "rows": [rows[index] for index in sorted(shown)],
         "n": len(rows),
     }
@@ -172,4 +172,5 @@ def _sentence(comparison: Comparison, index: int) -> list[Any]:
 
 
 def _faults(judged: Judged, index: int) -> list[int]:
-    return sorted({FAULT_KINDS.index(fault.kind) for fault in judged.faults[index]})
+    kinds = {fault.kind for fault in judged.faults[index]}
+    return [i for i, kind in enumerate(FOUND_KINDS) if kind in kinds]

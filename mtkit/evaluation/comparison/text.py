@@ -13,7 +13,7 @@ from mtkit.evaluation.metrics.buckets import FEWEST
 from mtkit.evaluation.metrics.scores import fixed
 from mtkit.evaluation.metrics.settings import METRICS
 from mtkit.evaluation.metrics.significance import LEVEL
-from mtkit.quality.faults import FAULT_KINDS, FaultKind
+from mtkit.quality.faults import FOUND_KINDS, FaultKind
 from mtkit.text.words import MARKS, words_of
 
 _PIECE = re.compile(rf"\s*(?:\w[\w{MARKS}]*|[^\w\s][{MARKS}]*)|\s+")  # a word or a mark with the space before it
@@ -204,7 +204,7 @@ def diagnostic_rows(comparison: Comparison) -> list[tuple[str, str, list[str]]]:
             [f"{system.untranslated:.2%}" for system in systems],
         ),
     ]
-    for kind in FAULT_KINDS:
+    for kind in FOUND_KINDS:
         if any(system.faults[kind] for system in systems):
             rows.append((FAULT_NAMES[kind], "sentences", [f"{system.faults[kind]:,}" for system in systems]))
     for side, what in (("unknown_src", "source pieces unknown"), ("unknown_tgt", "output pieces unknown")):
@@ -224,7 +224,7 @@ def diagnostic_rows(comparison: Comparison) -> list[tuple[str, str, list[str]]]:
 def absent_faults(comparison: Comparison) -> list[str]:
     """Return the kinds of faults that no system has."""
     systems = [judged.diagnostics for judged in comparison.systems]
-    return [FAULT_NAMES[kind] for kind in FAULT_KINDS if not any(system.faults[kind] for system in systems)]
+    return [FAULT_NAMES[kind] for kind in FOUND_KINDS if not any(system.faults[kind] for system in systems)]
 
 
 def _systems(comparison: Comparison) -> Iterator[str]:

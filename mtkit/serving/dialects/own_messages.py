@@ -153,7 +153,7 @@ class SentenceReply(BaseModel):
         description="probability, from 0 to 1, that the translation is good, if the model is calibrated"
     )
     faults: Sequence[str] = Field(
-        description="suspected faults: empty, loop, length, omission, copy, number, url or unfinished"
+        description="suspected faults: empty, loop, length, omission, copy, number, url, left or unfinished"
     )
     alternatives: Sequence[str] = Field(description="additional translations, best first")
     is_correction: bool = Field(description="whether it is a user's correction")
