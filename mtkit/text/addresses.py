@@ -12,12 +12,14 @@ _REST = rf"(?:{_CHARACTER}|{_BRACKETED})+(?<![.,;:!?…])"  # a mark at the end 
 _LATIN_GREEK_CYRILLIC = "A-Za-z\u00c0-\u024f\u0370-\u052f"
 _NAME = rf"[{_LATIN_GREEK_CYRILLIC}0-9_-]{{1,63}}"  # bounded, because a line may be very long and have no spaces
 _ENDINGS = "com|org|net|edu|gov|info|io|eu|de|fr|pt|br|es|it|nl|uk|ch|at|be|jp|cn|ru"
+# Not that of B:\nGo, where a program wrote a line break: a capital, a space, the end or another one follows it.
+PATH_START = r"[a-zA-Z]:\\(?![nrt](?:[A-Z\u00c0-\u00de\u0391-\u03ab\u0410-\u042f]|\\[nrt]|\s|\Z))"
 ADDRESS = (
     rf"(?i:https?://|ftp://|www\.){_REST}"
     rf"|[{_LATIN_GREEK_CYRILLIC}0-9_.+-]{{1,64}}@{_NAME}(?:\.{_NAME}){{1,5}}"
     rf"|(?<![{_LATIN_GREEK_CYRILLIC}0-9_@.-])(?:{_NAME}\.){{1,5}}(?:{_ENDINGS})(?![{_LATIN_GREEK_CYRILLIC}0-9_])"
     rf"(?:/(?:{_REST})?)?"
-    rf"|(?<![{_LATIN_GREEK_CYRILLIC}0-9_])[a-zA-Z]:\\{_REST}"
+    rf"|(?<![{_LATIN_GREEK_CYRILLIC}0-9_]){PATH_START}{_REST}"
 )
 _ADDRESS = re.compile(ADDRESS)
 # Without such a part, a line has none.

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from mtkit.text.addresses import PATH_START
 from mtkit.text.words import has_letters
 
 _LIST_MARK = re.compile(
@@ -11,7 +12,7 @@ _LIST_MARK = re.compile(
 # Breaks of lines and between cells, also those that programs write as \n, or people as <br>. A path such as C:\new has
 # none.
 BREAK_TAG = re.compile(r"<br\s{0,9}/?>", re.IGNORECASE)
-_BREAK = re.compile(rf"(?:\b[a-zA-Z]:\\|\\\\)\S*|(?P<break>[\n\t\f]|(?:\\[nrt])+|(?i:{BREAK_TAG.pattern}))")
+_BREAK = re.compile(rf"(?:\b{PATH_START}|\\\\)\S*|(?P<break>[\n\t\f]|(?:\\[nrt])+|(?i:{BREAK_TAG.pattern}))")
 _SAME = ("…", "...", ".. .", "……"), (":", "："), (";", "；"), (",", "，", "、"), ("-", "–", "—", "―")
 _LAST = re.compile(r"\s?(?:…|\.{3}|[:;,]|(?<=\s)[-–—]|[–—])\s*\Z")
 _FIRST = re.compile(r"\s*(?:…|\.{3}|[–—-](?=\s)|[–—])\s*")

@@ -35,7 +35,8 @@ def test_an_address_ends_before_marks_and_letters_of_other_scripts(address, fram
 
 
 @pytest.mark.parametrize(
-    "text", ["He came e.g. on Monday.", "It is my house.It rains.", "at 3.50", "a@b", "user@", "://"]
+    "text",
+    ["He came e.g. on Monday.", "It is my house.It rains.", "at 3.50", "a@b", "user@", "://", r"Plan B:\nGo", r"B:\n"],
 )
 def test_other_text_with_marks_is_not_an_address(text):
     assert addresses_in(text) == []

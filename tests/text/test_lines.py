@@ -2,7 +2,7 @@
 
 import pytest
 
-from mtkit.text.lines import keep_edges, line_spans, lines_in
+from mtkit.text.lines import keep_edges, line_spans, lines_in, text_spans
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,19 @@ from mtkit.text.lines import keep_edges, line_spans, lines_in
 def test_a_line_ends_with_lf_crlf_or_cr_alone(text, lines):
     assert lines_in(text) == lines
     assert [text[start:end] for start, end in line_spans(text)] == lines
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        (r"Plan B:\nGo", ["Plan B:", "Go"]),
+        (r"Plan B:\n\nÀ demain", ["Plan B:", "À demain"]),
+        (r"Open C:\new\red.txt", [r"Open C:\new\red.txt"]),
+        (r"D:\NVIDIA\nodes", [r"D:\NVIDIA\nodes"]),
+    ],
+)
+def test_a_written_break_behind_a_letter_and_a_colon_is_not_a_path(text, parts):
+    assert [text[start:end] for start, end in text_spans(text)] == parts
 
 
 @pytest.mark.parametrize(
