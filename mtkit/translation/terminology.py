@@ -1,12 +1,13 @@
 """Read a terminology file, derive constraints for each source sentence, and report the terms met."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from mtkit.console import counted
+from mtkit.console import counted, log
 from mtkit.errors import DataError, did_you_mean
 from mtkit.pair_files.lines import read_lines
 from mtkit.search.constraints import Constraints
@@ -20,6 +21,7 @@ EVERYWHERE = "*"  # as a source: applies to every sentence
 _MAX_LINES_LISTED = 20
 _MAX_SHOWN = 120  # characters of a term in reports
 _SEPARATOR = " | "  # between alternatives
+_BAR = re.compile(r"(?<=[^\W\d_]) ?\| ?(?=[^\W\d_])")
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,12 +86,30 @@ class Terminology:
         Raises DataError with file and line for an unknown column, a source that appears twice, a line that requires
         nothing or contradicts itself, or text that the tokenizer cannot encode.
         """
-        return cls(*_Reader(str(path), tgt_tokenizer).read(read_lines(path)), path.name)
+        terminology = cls(*_Reader(str(path), tgt_tokenizer).read(read_lines(path)), path.name)
+        terminology._warn_of_bars(path)
+        return terminology
 
     @classmethod
     def from_lines(cls, lines: Sequence[str], tgt_tokenizer: Tokenizer, name: str = "terminology") -> "Terminology":
         """Read the lines of such a file. name: for messages."""
         return cls(*_Reader(name, tgt_tokenizer).read(lines), name)
+
+    def _warn_of_bars(self, path: Path) -> None:
+        """Warn of phrases that look like several, because spaces lack around the bar between them."""
+        barred = [
+            (term.line, phrase.text)
+            for term in self.terms
+            for phrase in (*term.target, *term.forbidden)
+            if _BAR.search(phrase.text)
+        ]
+        if barred:
+            line, text = barred[0]
+            more = f", and {counted(len(barred) - 1, 'more such phrase')}" if len(barred) > 1 else ""
+            log.warning(
+                f"{path}: line {line}: {text!r} is one phrase{more}; if these are alternatives, put spaces around the "
+                f"bar: {_BAR.sub(_SEPARATOR, text)!r}"
+            )
 
     def constraints_for(self, src: str, src_tokenizer: Tokenizer | None = None) -> Constraints | None:
         """Return what the terms require and forbid in this sentence's translation; None if nothing.

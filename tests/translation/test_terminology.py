@@ -57,6 +57,16 @@ def test_a_file_with_all_columns(load):
     assert forbidden(terms, "A cat.") == ["truc", "chat"]
 
 
+def test_a_bar_without_spaces_is_named(load, log_text):
+    text = "source\ttarget\tforbidden\nred\trouge|rousse\t\nfast\tvite | rapide\tsoon |quick\n50 %\t50|60\t\n"
+    terms = load(text).terms
+    assert [phrase.text for phrase in terms[0].target] == ["rouge|rousse"]
+    text = log_text()
+    assert all(fact in text for fact in ("terms.tsv: line 2", "'rouge | rousse'", "1 more such phrase"))
+    load("source\ttarget\nred\trouge | rousse\n", "fine.tsv")
+    assert "fine.tsv" not in log_text()
+
+
 def test_columns_in_another_order_a_bom_and_windows_line_ends(load):
     terms = load(b"\xef\xbb\xbftarget\tsource\r\nautomobile\tcar\r\n")
     assert required(terms, "A car.") == {("automobile",): 1}
