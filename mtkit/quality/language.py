@@ -114,7 +114,7 @@ def foreign_lines(texts: Sequence[str], lang: str, other: str, places: Sequence[
     """
     if not knows(lang):
         return {}
-    identifier = _identifier(candidates(lang, other))
+    identifier = identifier_of(candidates(lang, other))
     scores, sizes = identifier.scores(texts)
     probabilities = softmax(scores, sizes)
     best = probabilities.argmax(axis=1)
@@ -193,7 +193,8 @@ def _model() -> _Model:
 
 
 @cache
-def _identifier(langs: tuple[str, ...]) -> Identifier:
+def identifier_of(langs: tuple[str, ...]) -> Identifier:
+    """Return the one that distinguishes between these languages. To make another one copies a large table."""
     return Identifier(langs)
 
 

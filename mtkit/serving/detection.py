@@ -12,7 +12,7 @@ import numpy as np
 
 from mtkit.data.sides import Side
 from mtkit.languages import are_one_language, primary_code
-from mtkit.quality.language import INTRUDERS, Floats, Identifier, alike_languages, known_code, softmax
+from mtkit.quality.language import INTRUDERS, Floats, alike_languages, identifier_of, known_code, softmax
 from mtkit.serving.models import ServedModels
 from mtkit.text.addresses import without_addresses
 from mtkit.text.inline_tags import without_tags
@@ -95,7 +95,7 @@ class Detector:
         for language in languages:
             if (code := known_code(language)) is not None:
                 self._codes.setdefault(code, language)
-        self._identifier = Identifier(list(dict.fromkeys([*self._codes, *INTRUDERS])))
+        self._identifier = identifier_of(tuple(dict.fromkeys([*self._codes, *INTRUDERS])))
         self._similar = alike_languages(list(self._codes))  # the served languages and those easily taken for them
         self._words = [(words or {}).get(language) for language in self._codes.values()]
 
