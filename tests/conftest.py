@@ -17,7 +17,7 @@ from mtkit.cores import usable_cores
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-pytest_plugins = ["fixtures.bundles", "fixtures.interop", "fixtures.runs", "fixtures.subjects", "fixtures.text"]
+FIXTURES = ["fixtures.bundles", "fixtures.interop", "fixtures.runs", "fixtures.subjects", "fixtures.text"]
 
 hypothesis.settings.register_profile("mtkit", deadline=None)  # a busy machine is slow, and no test is about speed
 hypothesis.settings.load_profile("mtkit")
@@ -44,6 +44,13 @@ LONG_TESTS = (
 )
 LONG_FIXTURES = {"browser", "bundle_of_a_run", "config_of", "make_config"}  # the last two: of tests that train
 CHROMIUMS = "chromium", "chromium-browser", "google-chrome-stable", "google-chrome"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Load the fixtures, and with them torch, in each process that runs tests: not in one that only hands them out."""
+    if getattr(config.option, "dist", "no") == "no":
+        for name in FIXTURES:
+            config.pluginmanager.import_plugin(name)
 
 
 @cache
