@@ -1,14 +1,18 @@
-"""Every search that decoding knows, and how tests run it."""
+"""Every search that decoding knows, how tests run it, and what it finds with the layers of a model."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
+import pytest
 from tiny_models import tiny_transformer
 
 from mtkit.config.decoding import DecodeConfig
 from mtkit.engines.native import NativeEngine
 from mtkit.engines.shortlist import Shortlist
+from mtkit.model import ops
 from mtkit.model.transformer import Transformer
 from mtkit.search.constraints import Constraints
 from mtkit.search.hypothesis import Hypothesis, Segment
@@ -25,6 +29,7 @@ SHORTLIST = Shortlist.from_lexicon(list(_LISTS), [7, 8], VOCAB_SIZE)
 
 # Keys of the section `model`.
 MODERN: dict[str, Any] = {"positions": "rotary", "norm": "rmsnorm", "activation": "swiglu"}
+KINDS: dict[str, dict[str, Any]] = {"attention": {}, "ssru": {"decoder": "ssru"}, "modern": MODERN}
 
 
 @dataclass(frozen=True)
@@ -57,15 +62,28 @@ SEARCHES = {
 }
 
 
-def models_of(n_models: int, **choices: str) -> list[Transformer]:
-    shape: dict[str, Any] = {"n_decoder_layers": 2, **choices}
+def models_of(n_models: int, kind: str) -> list[Transformer]:
+    shape: dict[str, Any] = {"n_decoder_layers": 2, **KINDS[kind]}
     return [tiny_transformer(VOCAB_SIZE, seed=seed, scale=2.0, **shape) for seed in range(n_models)]
 
 
-def decode(engine: NativeEngine, search: Search) -> list[list[Hypothesis]]:
+def decode(engine: NativeEngine, search: Search, segments: Sequence[Segment] = SEGMENTS) -> list[list[Hypothesis]]:
     cfg = DecodeConfig.model_validate(search.decode)
-    segments = [replace(segment, **search.segment) for segment in SEGMENTS]
+    segments = [replace(segment, **search.segment) for segment in segments]
     if search.streams:
         return [list(engine.stream(segment, cfg))[-1] for segment in segments]
     results = dict(engine.decode(segments, cfg, search.n_best))
     return [results[index] for index in range(len(segments))]
+
+
+@cache
+def ids_by_layers(name: str, kind: str) -> list[list[list[int]]]:
+    """Return the ids of each segment's hypotheses, as a search finds them with the layers of the models on the CPU."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ops, "decoder", lambda model, precision: None)
+        engine = NativeEngine(models_of(SEARCHES[name].n_models, kind), shortlist=SHORTLIST)
+        return ids_of(decode(engine, SEARCHES[name]))
+
+
+def ids_of(hypotheses: list[list[Hypothesis]]) -> list[list[list[int]]]:
+    return [[hypothesis.ids for hypothesis in n_best] for n_best in hypotheses]

@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 from pretended_gpu import GPU, MixedDevices, PretendedGpu
-from searches import SEARCHES, SHORTLIST, VOCAB_SIZE, decode, models_of
+from searches import SEARCHES, SEGMENTS, SHORTLIST, VOCAB_SIZE, decode, ids_by_layers, ids_of, models_of
 from tiny_models import SHAPES, tiny_classifier_config, tiny_transformer
 
 from mtkit.alignment.attention import attention_weights
@@ -40,15 +40,14 @@ def test_mixed_devices_are_noticed():
             there.numpy()
 
 
-@pytest.mark.parametrize("decoder", ["attention", "ssru"])
+@pytest.mark.parametrize("kind", ["attention", "ssru"])
 @pytest.mark.parametrize("name", SEARCHES)
-def test_every_search_finds_on_a_gpu_what_it_finds_on_the_cpu(name, decoder):
-    search = SEARCHES[name]
-    models = models_of(search.n_models, decoder=decoder)
-    expected = decode(NativeEngine(copy.deepcopy(models), shortlist=SHORTLIST), search)
+def test_every_search_finds_on_a_gpu_what_it_finds_on_the_cpu(name, kind):
+    search, few = SEARCHES[name], SEGMENTS[:5]
     with PretendedGpu():
-        found = decode(NativeEngine(models, device="cuda", shortlist=SHORTLIST), search)
-    assert [[h.ids for h in n_best] for n_best in found] == [[h.ids for h in n_best] for n_best in expected]
+        engine = NativeEngine(models_of(search.n_models, kind), device="cuda", shortlist=SHORTLIST)
+        found = decode(engine, search, few)
+    assert ids_of(found) == ids_by_layers(name, kind)[: len(few)]
 
 
 @every_shape
@@ -57,7 +56,7 @@ def test_models_of_every_shape_decode_on_a_gpu(shape):
     expected = decode(NativeEngine([copy.deepcopy(model)]), SEARCHES["beam"])
     with PretendedGpu():
         found = decode(NativeEngine([model], device="cuda"), SEARCHES["beam"])
-    assert [[h.ids for h in n_best] for n_best in found] == [[h.ids for h in n_best] for n_best in expected]
+    assert ids_of(found) == ids_of(expected)
 
 
 @every_shape

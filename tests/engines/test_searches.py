@@ -4,12 +4,12 @@ import math
 
 import pytest
 import torch
-from searches import MODERN, SEARCHES, SEGMENTS, SHORTLIST, VOCAB_SIZE, decode, models_of
+from searches import KINDS, SEARCHES, SEGMENTS, SHORTLIST, VOCAB_SIZE, decode, ids_by_layers, ids_of, models_of
+from tiny_updates import padded
 
 from mtkit.engines.native import NativeEngine
-from mtkit.model import ops
 from mtkit.model.transformer import Transformer
-from mtkit.search.hypothesis import Hypothesis
+from mtkit.search.hypothesis import Hypothesis, Segment
 from mtkit.tokens.special_ids import BOS_ID, EOS_ID
 
 pytest.importorskip("numba")
@@ -20,49 +20,47 @@ if not tiles.HAS_FLOATS:
     pytest.skip("this processor lacks the instructions", allow_module_level=True)
 
 every_search = pytest.mark.parametrize("name", SEARCHES)
-KINDS: list[dict[str, str]] = [{}, {"decoder": "ssru"}, MODERN]
-every_kind = pytest.mark.parametrize("kind", KINDS, ids=str)
+every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 @torch.no_grad()
-def forced_log_prob(models: list[Transformer], src, hypothesis: Hypothesis, allowed=None) -> float:
-    """What the models' layers give the ids by whole forward passes; with allowed ids, of their probability alone."""
-    tgt = [BOS_ID, *hypothesis.ids, *([EOS_ID] if hypothesis.finished else [])]
-    each = []
-    for model in models:
-        logits = model(torch.tensor([[*src, EOS_ID]]), torch.tensor([tgt[:-1]]))[0].double()
-        if allowed is not None:
-            logits[:, [token for token in range(VOCAB_SIZE) if token not in allowed]] = -math.inf
-        each.append(logits.softmax(-1))
-    mean = torch.stack(each).mean(0)
-    return sum(math.log(mean[position, token]) for position, token in enumerate(tgt[1:]))
+def forced_log_probs(
+    models: list[Transformer], pairs: list[tuple[Segment, Hypothesis]], *, shortlist: bool
+) -> list[float]:
+    """Return what the models' layers give the ids of each pair; shortlist: of its ids' probability alone."""
+    tgt = [[BOS_ID, *one.ids, *([EOS_ID] if one.finished else [])] for _, one in pairs]
+    src, tgt_in = padded([[*segment.ids, EOS_ID] for segment, _ in pairs]), padded([ids[:-1] for ids in tgt])
+    excluded = torch.zeros(len(pairs), 1, VOCAB_SIZE, dtype=torch.bool)
+    if shortlist:
+        for row, (segment, _) in zip(excluded, pairs, strict=True):
+            row[:] = True
+            row[:, SHORTLIST.ids_of(segment.ids).tolist()] = False
+    each = [model(src, tgt_in).double().masked_fill(excluded, -math.inf).softmax(-1) for model in models]
+    means = torch.stack(each).mean(0).log()
+    return [float(mean[range(len(ids) - 1), ids[1:]].sum()) for mean, ids in zip(means, tgt, strict=True)]
 
 
-def loops_and_models(kind: dict[str, str], precision: str, n_models: int = 1) -> tuple[NativeEngine, list[Transformer]]:
-    engine = NativeEngine(models_of(n_models, **kind), precision=precision, shortlist=SHORTLIST)
+def loops_and_models(kind: str, precision: str, n_models: int) -> tuple[NativeEngine, list[Transformer]]:
+    engine = NativeEngine(models_of(n_models, kind), precision=precision, shortlist=SHORTLIST)
     assert all(isinstance(one, CompiledTransformer) for one in engine._decoders)
     return engine, engine.models
 
 
 def assert_forced_scores(models, hypotheses, search, *, within: float) -> None:
-    for segment, n_best in zip(SEGMENTS, hypotheses, strict=True):
-        assert 0 < len(n_best) <= search.n_best
-        for hypothesis in n_best:
-            allowed = set(SHORTLIST.ids_of(segment.ids).tolist()) if "shortlist" in search.decode else None
-            expected = forced_log_prob(models, segment.ids, hypothesis, allowed)
-            assert hypothesis.log_prob == pytest.approx(expected, abs=within)
+    assert all(0 < len(n_best) <= search.n_best for n_best in hypotheses)
+    pairs = [(segment, one) for segment, n_best in zip(SEGMENTS, hypotheses, strict=True) for one in n_best]
+    expected = forced_log_probs(models, pairs, shortlist="shortlist" in search.decode)
+    assert [one.log_prob for _, one in pairs] == pytest.approx(expected, abs=within)
 
 
 @every_kind
 @every_search
-def test_loops_find_what_the_layers_find_and_score_it_as_the_model_does(name, kind, monkeypatch):
+def test_loops_find_what_the_layers_find_and_score_it_as_the_model_does(name, kind):
     search = SEARCHES[name]
     engine, models = loops_and_models(kind, "fp32", search.n_models)
     hypotheses = decode(engine, search)
     assert_forced_scores(models, hypotheses, search, within=1e-3)
-    monkeypatch.setattr(ops, "decoder", lambda model, precision: None)
-    expected = decode(NativeEngine(models, shortlist=SHORTLIST), search)
-    assert [[h.ids for h in n_best] for n_best in hypotheses] == [[h.ids for h in n_best] for n_best in expected]
+    assert ids_of(hypotheses) == ids_by_layers(name, kind)
 
 
 @pytest.mark.skipif(not tiles.HAS_BYTES, reason="this processor lacks the instructions")
