@@ -71,7 +71,7 @@ SENTENCES = st.lists(
 
 
 @given(texts=st.lists(st.tuples(SENTENCES, SENTENCES), min_size=8, max_size=60), seed=st.integers(0, 3))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_nothing_of_dev_or_test_is_in_train_and_nothing_is_lost(tmp_path_factory, texts, seed):
     folder = tmp_path_factory.mktemp("split") / "out"
     try:
@@ -102,13 +102,12 @@ def test_a_pair_nearly_like_one_of_dev_or_test_stays_out_of_train(tmp_path):
     variants = [(src[:-1] + "x", big) for (src, _), (_, big) in zip(base, big_corpus(seed=6), strict=True)]
     variants += [(other, tgt + " so") for (_, tgt), (other, _) in zip(base, big_corpus(seed=7), strict=True)]
     report = split_pairs(tmp_path / "out", base + variants, n_dev=20, n_test=30)
-    train = part(tmp_path / "out", "train")
+    trained = [[ngrams(pair[side]) for pair in part(tmp_path / "out", "train")] for side in (0, 1)]
     for name in ("dev", "test"):
         for held in part(tmp_path / "out", name):
             for side in (0, 1):
                 mine = ngrams(held[side])
-                for pair in train:
-                    theirs = ngrams(pair[side])
+                for theirs in trained[side]:
                     assert 10 * len(mine & theirs) < 7 * len(mine | theirs)
     assert report.left_out["test: near source"] + report.left_out["test: near target"] >= 30
     assert report.train + 50 + sum(report.left_out.values()) == 1200

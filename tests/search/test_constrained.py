@@ -5,6 +5,7 @@ import math
 import random
 import re
 from dataclasses import replace
+from functools import cache
 
 import pytest
 import torch
@@ -25,6 +26,13 @@ FORMS = {"a": (A,), "b": (B,), "c": (C,), "ab": (A, GLUED), "a b": (A, B), "b a"
 SPELLING = Spelling(TEXTS)
 
 
+@cache
+def drawn_row(seed, prefix):
+    draw = random.Random(f"{seed} {prefix}")
+    weights = [0.0 if token == BOS else math.exp(draw.gauss(0, 1.5)) for token in range(len(TEXTS))]
+    return [math.log(w / sum(weights)) if w else -math.inf for w in weights]
+
+
 class Table:
     """Log-probabilities of the next token per prefix, drawn from a seed."""
 
@@ -32,9 +40,7 @@ class Table:
         self.seed = seed
 
     def row(self, prefix):
-        draw = random.Random(f"{self.seed} {prefix}")
-        weights = [0.0 if token == BOS else math.exp(draw.gauss(0, 1.5)) for token in range(len(TEXTS))]
-        return [math.log(w / sum(weights)) if w else -math.inf for w in weights]
+        return drawn_row(self.seed, prefix)
 
     def log_prob(self, tokens):
         return sum(self.row(tokens[:i])[token] for i, token in enumerate(tokens))
