@@ -11,10 +11,11 @@ from mtkit.bundle import Bundle, BundleFiles, load_bundle, read_bundle, save_bun
 from mtkit.config.augment import NOTHING
 from mtkit.config.model import ModelConfig
 from mtkit.config.schema import Config
+from mtkit.files import write_bytes
 from mtkit.model.networks import new_network
 from mtkit.model.transformer import Transformer
 from mtkit.tokens.special_ids import EOS_ID
-from mtkit.tokens.tokenizer import Tokenizer, train_tokenizer
+from mtkit.tokens.tokenizer import Tokenizer, learn_model
 
 SENTENCES = ["I love oranges.", "The cat sleeps under the table.", "Do you see the big house?", "It rains, it rains."]
 # A test set, with a blank line.
@@ -32,6 +33,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "relative positions": {"positions": "relative", "max_relative_distance": 3},
     "ALiBi, three heads": {"positions": "alibi", "n_heads": 3, "d_model": 18},
 }
+_LEARNED: dict[str, bytes] = {}  # models of tokenizers
 _DECODE = {"beam_size": 3, "max_len_factor": 1.0, "max_len_constant": 4, "threads": 1}
 
 
@@ -106,10 +108,13 @@ def tiny_classifier(folder: Path, spm: Path, cfg: Config) -> BundleFiles:
     return read_bundle(folder, task="classify")
 
 
-def tiny_tokenizer(folder: Path, cfg: Config) -> Path:
-    """The file of a tokenizer for SENTENCES, with the config's tag if it has one."""
-    path = folder / "any.spm"
-    train_tokenizer(SENTENCES, cfg.tokenizer.src, path, [cfg.decode.tag] if cfg.decode.tag else [])
+def tiny_tokenizer(folder: Path, cfg: Config, lines: Sequence[str] = SENTENCES) -> Path:
+    """The file of a tokenizer for the lines, with the config's tag if it has one; each is trained once in a process."""
+    path, tags = folder / "any.spm", [cfg.decode.tag] if cfg.decode.tag else []
+    key = repr((lines, cfg.tokenizer.src, tags))
+    if key not in _LEARNED:
+        _LEARNED[key] = learn_model(lines, cfg.tokenizer.src, path, tags)
+    write_bytes(path, _LEARNED[key])
     return path
 
 
@@ -134,8 +139,7 @@ def save_tiny_bundle(
             "decode": _DECODE,
         }
     )
-    spm = folder.parent / "any.spm"
-    train_tokenizer(SRC + REF, cfg.tokenizer.src, spm)
+    spm = tiny_tokenizer(folder.parent, cfg, SRC + REF)
     model = _random_model(cfg, spm, seed=seed, scale=3.0)
     with torch.no_grad():
         model.output.bias[: EOS_ID + 257] -= 30  # no end, no single bytes
