@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mtkit.errors import DataError, UsageError
@@ -180,6 +180,7 @@ def is_like_utf16(line: str) -> bool:
     return "\0" in line and all(line[i::2].count("\0") in (0, len(line[i::2])) for i in (0, 1))
 
 
+@settings(max_examples=30)  # of each of 4 kinds
 @given(lines=st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\ufeff"))))
 @pytest.mark.parametrize("name", ["text", "text.gz", "text.xz", "text.zst"])
 def test_what_is_written_is_what_is_read(tmp_path_factory, name, lines):

@@ -106,7 +106,7 @@ def test_the_likeliest_alone_is_greedy_search():
     assert [h.ids for [h] in drawn] == [result.n_best[0].ids for result in searched]
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(data=st.data(), n=st.integers(1, 4))
 def test_draws_depend_only_on_seed_and_sentence(data, n):
     seeds = data.draw(st.lists(st.integers(0, 30), min_size=1, max_size=8))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtkit.alignment.checks import Checks
@@ -148,6 +148,7 @@ def test_the_new_translation_comes_first_whatever_n_best_and_the_others_follow(n
     assert texts(line.n_best) == [GOOD, NO_NUMBER, LOOP][:n_best]
 
 
+@settings(max_examples=25)
 @given(st.lists(st.sampled_from([GOOD, NO_NUMBER, LOOP, SHORT, ""]), max_size=12), st.integers(1, 5))
 def test_windows_of_any_size_give_the_same(outputs, size):
     def reviewed(size: int) -> tuple[list[tuple[list[str], tuple[Fault, ...]]], Tally]:

@@ -61,7 +61,7 @@ def expected(shards):
     return per_shard
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(
     st.lists(
         st.lists(st.one_of(st.none(), st.sampled_from(["", "a", "b", "ab", "é", "\0", "c d"])), max_size=12), max_size=6
