@@ -87,9 +87,3 @@ def progress_bar(total: int | None, description: str, unit: str, initial: int = 
         disable=not log.isEnabledFor(logging.INFO) or not log.handlers,
         **{**how, **options},
     )
-
-
-def redraw(bar: "tqdm[Any]") -> None:
-    """Show changes to a bar at once if it is on a terminal."""
-    if sys.stderr.isatty():
-        bar.refresh()

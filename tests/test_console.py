@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from mtkit.console import counted, log, progress_bar, redraw, set_up_logging
+from mtkit.console import counted, log, progress_bar, set_up_logging
 
 
 class Terminal(io.StringIO):
@@ -63,16 +63,6 @@ def test_in_a_file_bars_below_one_another_are_lines_too(monkeypatch):
                 inner.update()
             outer.update()
     assert all(line.startswith(("comparing", "scoring")) for line in stream.getvalue().splitlines())
-
-
-def test_changes_to_a_bar_are_drawn_at_once_on_a_terminal_only(monkeypatch):
-    for stream, drawn in ((io.StringIO(), False), (Terminal(), True)):
-        monkeypatch.setattr(sys, "stderr", stream)
-        set_up_logging(quiet=False)
-        with progress_bar(None, "translating", "line") as bar:
-            bar.total = 1234
-            redraw(bar)
-            assert ("1234" in stream.getvalue()) == drawn
 
 
 @pytest.mark.parametrize(

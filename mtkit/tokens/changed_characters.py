@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -94,11 +94,3 @@ class ChangedCharacters:
                 return False
             self._becomes[character] = normalized[1:-1]
         return True
-
-
-def changes_of(lines: Iterable[str], normalize: Callable[[str], str]) -> Changes:
-    """Return the changes in these lines."""
-    changed = ChangedCharacters(normalize)
-    for line in lines:
-        changed.add(line)
-    return changed.all()

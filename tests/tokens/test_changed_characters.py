@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import pytest
 
-from mtkit.tokens.changed_characters import Changes, changes_of
+from mtkit.tokens.changed_characters import ChangedCharacters, Changes
 from mtkit.tokens.normalization import normalizer
 
 LINES = [
@@ -14,6 +14,13 @@ LINES = [
     "\u0645\u06cc\u200c\u0631",
     *["plain \xe9 e\u0301"] * 4,
 ]
+
+
+def changes_of(lines, normalize):
+    changed = ChangedCharacters(normalize)
+    for line in lines:
+        changed.add(line)
+    return changed.all()
 
 
 def test_the_old_default_changes_what_the_model_then_cannot_write():
