@@ -89,7 +89,7 @@ def test_a_run_with_a_forged_state_of_the_optimizer_resumes_from_the_checkpoint_
     forge_optimizer(run_dir / "checkpoints" / "step-6")
     with caplog.at_level("INFO", "mtkit"):
         train(make_config(max_steps=9, **settings))
-    assert re.search(r"step-6: does not fit this run \(exp_avg of weight 0.*another checkpoint", caplog.text)
+    assert re.search(r"step-6: .*exp_avg of weight 0.*another checkpoint", caplog.text)
     assert "resuming after step 3" in caplog.text
     resumed = load_file(run_dir / "checkpoints" / "step-9" / "model.safetensors")
     assert all(torch.equal(resumed[name], weight) for name, weight in unbroken.items())
@@ -99,5 +99,5 @@ def test_a_run_whose_checkpoints_are_all_forged_ends_with_the_place(make_config)
     run_dir = train(make_config(max_steps=6, validate_every=3)).bundle.parent
     for step in (3, 6):
         forge_optimizer(run_dir / "checkpoints" / f"step-{step}")
-    with pytest.raises(CheckpointError, match=r"step-\d: does not fit this run \(exp_avg of weight 0"):
+    with pytest.raises(CheckpointError, match=r"step-\d: .*exp_avg of weight 0"):
         train(make_config(max_steps=9, validate_every=3))

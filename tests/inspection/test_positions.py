@@ -105,7 +105,7 @@ def test_learned_positions_are_those_of_the_side_that_is_asked_for():
     cosines = torch.nn.functional.cosine_similarity(table[:3], table[7:10]).tolist()
     spread = view.similarity[7].cosine
     assert [spread.low, spread.mean, spread.high] == pytest.approx([min(cosines), sum(cosines) / 3, max(cosines)])
-    with pytest.raises(MtkitError, match=r"12 learned positions \(model\.max_positions\), not 13; give --length 12"):
+    with pytest.raises(MtkitError, match=r"12 .*model\.max_positions.* 13; .*--length 12"):
         positions_of_model(model, "src", 13)
 
 

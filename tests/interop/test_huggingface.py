@@ -79,7 +79,7 @@ def test_swapped_tokenizers_are_refused(make_folder, train_spm, tmp_path, separa
     words = {"source": "vous avec pour dans nous est pas les", "target": "the and with that have they was were"}
     for name, text in words.items():
         (folder / f"{name}.spm").write_bytes(train_spm([text] * 9, model_type="word"))
-    with pytest.raises(MtkitError, match=r"source tokenizer has the words of fr, .* of en: swap .*source\.spm"):
+    with pytest.raises(MtkitError, match=r"source tokenizer .* fr, .* en: swap .*source\.spm"):
         huggingface.import_model(folder, tmp_path / "bundle")
     assert not (tmp_path / "bundle").exists()
 

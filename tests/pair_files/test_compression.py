@@ -51,7 +51,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path, ending):
 
 def test_a_wrong_checksum_of_a_gzip_file_is_told_with_its_place(tmp_path):
     (tmp_path / "bad-sum.gz").write_bytes(gzip.compress(b"x" * 50_000)[:-8] + bytes(8))
-    with pytest.raises(DataError, match=r"bad-sum.gz: the gzip file is damaged after byte 50,000 .*CRC"):
+    with pytest.raises(DataError, match=r"bad-sum\.gz: .*gzip .*byte 50,000 .*CRC"):
         count_lines(tmp_path / "bad-sum.gz")
 
 

@@ -4,6 +4,7 @@ import gzip
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -80,7 +81,7 @@ def test_the_report_can_be_json(folder):
 def test_settings_come_from_the_command_line_too(folder, tmp_path):
     changes = ["--set", f"run_dir={tmp_path / 'other'}", "--set", "tokenizer.tgt.type=char"]
     result = mtkit("train-tokenizer", "--config", str(folder / "config.yaml"), *changes)
-    assert "tgt.spm: learning 290 char pieces from 60 of 60 lines" in result.stderr
+    assert re.search(r"tgt\.spm: .*290 char pieces.* 60 of 60 lines", result.stderr)
     assert (tmp_path / "other" / "tgt.spm").exists()
 
 
@@ -150,4 +151,4 @@ def test_a_folder_without_the_model_is_named(tmp_path):
 def test_the_error_for_a_word_that_is_not_a_piece_names_its_line(folder):
     result = mtkit("detokenize", "--model", str(folder / "run"), "--side", "src", stdin="▁ c\ncat\n")
     assert result.exit_code == 1
-    assert result.stderr.startswith("mtkit: standard input: line 2: 'cat' is not a piece of ")
+    assert result.stderr.startswith("mtkit: standard input: line 2: 'cat' ")

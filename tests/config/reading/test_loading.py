@@ -157,7 +157,7 @@ def test_keys_that_do_not_fit_together_are_reported_at_the_first_key_of_the_mess
         return problems(tmp_path, text)[1]
 
     text = MINIMAL + "  lr: 1e-3\n  warmup_steps: 8000\n"
-    assert first(text) == "line 7: train.warmup_steps=8000 is not below train.max_steps=5000"
+    assert_facts([first(text)], [("line 7: train.warmup_steps=8000 ", "train.max_steps=5000")])
     text = MINIMAL + "model:\n  positions: learned\n  max_positions: 64\n"
     written = text.replace("data:", "data:\n  max_tokens: 64")
     assert_facts([first(written)], [("line 2: data.max_tokens=64 ", "model.max_positions=64")])
@@ -470,9 +470,8 @@ def test_the_name_of_a_language_becomes_its_code(tmp_path):
 
 
 def test_an_override_that_breaks_a_section_is_named(tmp_path):
-    assert problems(tmp_path, MINIMAL + "  warmup_steps: 700\n", "train.max_steps=500")[1:] == [
-        "override train.max_steps=500: train.warmup_steps=700 is not below train.max_steps=500"
-    ]
+    messages = problems(tmp_path, MINIMAL + "  warmup_steps: 700\n", "train.max_steps=500")[1:]
+    assert_facts(messages, [("override train.max_steps=500: train.warmup_steps=700 ", "train.max_steps=500")])
     messages = problems(tmp_path, MINIMAL, "data.train=[{src: a}]")[1:]
     assert_facts(messages, [("override data.train=[{src: a}]: data.train.0: ", "src", "tgt", "tsv")])
     messages = problems(tmp_path, MINIMAL, "model.n_heads=3")[1:]
@@ -533,7 +532,7 @@ configs = st.builds(
 
 
 @given(configs)
-@settings(max_examples=50)
+@settings(max_examples=25)
 def test_a_written_config_reads_back_as_the_same_config(tmp_path_factory, config):
     config = config.model_validate(config.model_dump(), context={"base": Path("/")})
     path = tmp_path_factory.mktemp("written") / "config.yaml"
@@ -656,7 +655,7 @@ def test_what_people_type_is_for_translators(tmp_path):
 
 
 def test_a_pair_has_one_case(tmp_path):
-    with pytest.raises(ConfigError, match=r"capitals, lower_case and title_case together are 1\.2 .* at most 1"):
+    with pytest.raises(ConfigError, match=r"capitals, lower_case .*title_case .*1\.2 .*at most 1"):
         load(tmp_path, MINIMAL + "augment: {capitals: 0.5, lower_case: 0.5, title_case: 0.2}\n")
 
 

@@ -62,13 +62,15 @@ def test_a_wrong_check_is_named_with_its_line_and_a_remedy(fault, check, line, k
 
 def test_all_problems_are_reported_at_once_in_the_files_order(fault):
     text = "src_lang: en\nchecks:\n  - check: blnk\n  - check: blank\n    nmae: a\ntgt_lng: fr\n"
-    assert fault(text).splitlines() == [
-        "4 problems",
-        "  tgt_lang: missing (language of the translations, such as fr)",
-        "  line 3: checks.0.check=blnk: unknown check; did you mean blank?",
-        "  line 5: checks.1.nmae: unknown key; did you mean name?",
-        "  line 6: tgt_lng: unknown key; did you mean tgt_lang?",
+    facts = [
+        ("4 problems", ""),
+        ("tgt_lang: missing ", "language of the translations"),
+        ("line 3: checks.0.check=blnk: ", "blank?"),
+        ("line 5: checks.1.nmae: ", "name?"),
+        ("line 6: tgt_lng: ", "tgt_lang?"),
     ]
+    for line, (place, fact) in zip(fault(text).splitlines(), facts, strict=True):
+        assert line.strip().startswith(place) and fact in line
 
 
 def test_negation_of_an_unknown_language_asks_for_words(fault):
@@ -96,7 +98,7 @@ def test_a_file_that_is_not_a_suite(fault, text, line, fact):
 
 def test_a_missing_suite_is_reported_with_a_similar_name(tmp_path):
     (tmp_path / "suite.yaml").touch()
-    with pytest.raises(ConfigError, match=r"sute.yaml: no such file; did you mean .*suite.yaml\?"):
+    with pytest.raises(ConfigError, match=r"sute\.yaml: no such file; .*suite\.yaml\?"):
         load_suite(tmp_path / "sute.yaml")
 
 

@@ -107,7 +107,7 @@ def test_unequal_or_no_sentences_are_refused_with_both_counts(score, hypotheses,
 
 
 def test_an_interval_needs_samples():
-    with pytest.raises(ValueError, match="n_bootstrap=1: an interval needs at least 2 samples"):
+    with pytest.raises(ValueError, match=r"n_bootstrap=1: .*at least 2"):
         evaluate(["a"], ["a"], n_bootstrap=1)
 
 
