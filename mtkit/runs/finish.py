@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import takewhile
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -16,6 +17,7 @@ from mtkit.errors import BundleError, TrainingError
 from mtkit.files import MAKE_ROOM
 from mtkit.model.network import Network
 from mtkit.runs.report import refresh_report
+from mtkit.training.metrics_log import scores_at_start
 from mtkit.training.preparation.prepared import Prepared
 from mtkit.training.update.schedule import limits_reached
 from mtkit.training.update.state import Scored, TrainState
@@ -58,6 +60,13 @@ def finish(run: Prepared, state: TrainState, model: Network, limits: Sequence[st
         **run.text.facts,
         **calibration,
     }
+    if before := scores_at_start(run.run_dir):
+        metric = run.cfg.train.metric
+        after = scores.figures()
+        log.info(
+            f"dev before | after: {metric} {before[metric]:.2f} | {after[metric]:.2f}, loss {before['loss']:.3f} | "
+            f"{after['loss']:.3f}"
+        )
     folder, spm = run.run_dir / "model", [run.run_dir / f"{side}.spm" for side in ("src", "tgt")]
     try:
         save_bundle(folder, model.state_dict(), run.cfg, *spm, training=training)
@@ -70,6 +79,11 @@ def finish(run: Prepared, state: TrainState, model: Network, limits: Sequence[st
         f"finished after {counted(state.step, 'step')}, {state.seconds / 60:.1f} minutes "
         f"({_values(run.cfg.train, limits)}); dev {scores} ({of_first[0].signature}); model: {folder}"
     )
+    if steps == [0]:
+        log.warning(
+            f"no weights of this run are better on dev than {run.cfg.train.init_from}, which it started from; {folder} "
+            "has the weights of that model"
+        )
     if problem := scores.finding():
         log.warning(problem)
     return TrainResult(folder, state.step, ", ".join(limits), scores.figures(), tuple(steps))
@@ -127,8 +141,7 @@ def _load_chosen(run: Prepared, state: TrainState, model: Network) -> tuple[list
         load_weights(model, run.checkpoints.mean_weights(steps))
         return run.validator.run(model)
 
-    wanted = (cfg.average_last and state.last[-cfg.average_last :]) or state.best[: cfg.average_best]
-    steps = run.checkpoints.usable([one.step for one in wanted])
+    steps = run.checkpoints.usable([one.step for one in weights_wanted(state, cfg)])
     undamaged = (one for one in state.best if one.step in steps or run.checkpoints.has_weights(one.step))
     best = next(undamaged, None)
     scores = load(steps)
@@ -148,6 +161,19 @@ def _load_chosen(run: Prepared, state: TrainState, model: Network) -> tuple[list
             load_weights(model, run.checkpoints.mean_weights(steps))
     log.info(f"the model has the weights of step {', '.join(map(str, steps))}{' (mean)' if len(steps) > 1 else ''}")
     return steps, scores
+
+
+def weights_wanted(state: TrainState, cfg: TrainConfig) -> Sequence[Scored]:
+    """Return the validated steps whose weights become the model, as their mean.
+
+    The model that the run started from (step 0, with train.init_from) is one of them only if none is better, and then
+    it is the only one: a mean with weights that have not learned anything would undo a part of the training.
+    """
+    if state.best and state.best[0].step == 0:
+        return state.best[:1]
+    if cfg.average_last and (last := [one for one in state.last if one.step]):
+        return last[-cfg.average_last :]
+    return list(takewhile(lambda one: one.step > 0, state.best[: cfg.average_best]))
 
 
 def _reason_for_one(run: Prepared, best: Scored, mean: Scored, alone: DevScores, averaged: DevScores) -> str:

@@ -49,6 +49,16 @@ class RunFiles:
     test: Scores | None  # of the bundle, if `mtkit evaluate` has scored it
 
     @property
+    def before(self) -> Mapping[str, float] | None:
+        """The scores on dev of the model in train.init_from; None: there is none, or an older version skipped it."""
+        return next((entry for entry in self.validations if entry["step"] == 0), None)
+
+    @property
+    def kept_its_start(self) -> bool:
+        """Return whether the bundle has the weights that the run started from, because none were better."""
+        return self.training is not None and self.training["averaged_steps"] == [0]
+
+    @property
     def scores(self) -> Scores | None:
         """The main scores: on the test set, or else on the first dev set."""
         return self.test or next(iter(self.dev.values()), None)

@@ -96,6 +96,7 @@ def write_report(run_dir: Path) -> Path:
         findings=list(map(_with_code, words.findings(run))),
         facts=list(_facts(run)),
         scores=[(name, scores) for name, scores in (*run.dev.items(), ("test", run.test)) if scores],
+        changes=list(_before_and_after(run)),
         samples=_sample_stories(run),
         charts=list(_charts(run)),
         text=run.record.get("text"),
@@ -143,6 +144,14 @@ def _facts(run: RunFiles) -> Iterator[Row]:
     if weights.exists():
         megabytes = weights.stat().st_size / 1e6
         yield "model on disk", f"{megabytes:.{0 if megabytes >= 10 else 1}f} MB"
+
+
+def _before_and_after(run: RunFiles) -> Iterator[tuple[str, float, float]]:
+    """Yield each score on dev of the model that the run started from, and of the final model."""
+    if run.before and run.training:
+        for name, after in run.training["dev"].items():
+            if name in run.before:
+                yield name.removeprefix("dev."), run.before[name], after
 
 
 def _sample_stories(run: RunFiles) -> list[SampleStory]:

@@ -104,11 +104,16 @@ def findings(run: RunFiles) -> list[str]:
 
 
 def of_the_run(run: RunFiles) -> Iterator[str]:
-    """Write where the training diverged."""
+    """Write where the training diverged, and whether it was in vain."""
     for recovery in run.recoveries:
         yield (
             f"The training diverged at step {thousands(recovery['failed_step'])}; it went back to step "
             f"{thousands(recovery['step'])} and continued with half the learning rate."
+        )
+    if run.kept_its_start:
+        yield (
+            "The training did not improve the model that it started from, by its scores on the dev text. So the model "
+            "here is that one, unchanged."
         )
 
 

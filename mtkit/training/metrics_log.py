@@ -120,6 +120,12 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     return entries
 
 
+def scores_at_start(run_dir: Path) -> dict[str, Any] | None:
+    """Return the scores on dev of the model in train.init_from; None if the run did not start from one."""
+    entries = read_metrics(run_dir / "metrics.jsonl")
+    return next((entry for entry in entries if entry["kind"] == "validation" and entry["step"] == 0), None)
+
+
 def _with_recovery(entries: list[dict[str, Any]], recovery: Recovery | None) -> list[dict[str, Any]]:
     """Return the entries, with a line about the recovery after the entries of the step that the run went back to.
 

@@ -116,6 +116,8 @@ class Trainer:
             RunBar(self.cfg.train, self.state.progress(), self.epoch_size.n_updates, self.corpus.words.target) as bar,
             self.feed,
         ):
+            if self.state.step == 0:
+                self.validate(request)
             while True:
                 if self._validation_is_due():
                     self.validate(request)
@@ -256,9 +258,11 @@ class Trainer:
     def validate(self, request: StopRequest) -> None:
         """Score the model on dev, rank it among the best, and save; do nothing if this step is validated.
 
+        Step 0 is validated only with train.init_from, because random weights are useless.
         Raises KeyboardInterrupt, after saving, if the user stops the run meanwhile.
         """
-        if self.state.step == self.state.validated_step:
+        is_start = self.cfg.train.init_from is not None and not self.state.best
+        if self.state.step == self.state.validated_step and not is_start:
             return
         model = self.updater.weights.whole(self.updater.eval_model)
         try:
@@ -310,6 +314,8 @@ class Trainer:
         state, patience = self.state, self.cfg.train.patience
         epochs = state.progress().epochs
         note = "the best so far" if is_best else f"{state.bad_validations} since the best"
+        if state.step == 0:
+            note = "the model that the run starts from"
         if patience is not None and not is_best:
             note += f"; the run ends at {patience}"
         samples = self.validator.samples(scores)
