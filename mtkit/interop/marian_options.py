@@ -67,7 +67,6 @@ def model_config(options: Mapping[str, Any], path: Path | str) -> ModelConfig:
     if options.get("transformer-decoder-dim-ffn", 0) not in (0, d_ff):
         value = options["transformer-decoder-dim-ffn"]
         raise _unsupported(path, "transformer-decoder-dim-ffn", value, f"only the encoder's value, {d_ff}")
-    # The options do not record dropout: fine-tuning uses mtkit's defaults.
     settings = {
         "d_model": _number(options, "dim-emb", path),
         "d_ff": d_ff,
@@ -79,6 +78,9 @@ def model_config(options: Mapping[str, Any], path: Path | str) -> ModelConfig:
         "norm_position": _norm_position(options, path),
         "positions": "marian",
         "tie": _tie(options),
+        # The options do not record dropout. Students, which most such files are, never had any, and lose by it.
+        "embedding_dropout": 0.0,
+        "residual_dropout": 0.0,
     }
     return checked(ModelConfig, settings, path)
 

@@ -9,6 +9,7 @@ from mtkit.data.encoded import EncodedCorpus
 from mtkit.data.mixture import Mixture
 from mtkit.training.preparation.auto_batch import with_batch_tokens
 from mtkit.training.preparation.pace import fit_batches
+from mtkit.training.preparation.rule import tuning_batch
 from mtkit.training.preparation.text import TrainingText
 from mtkit.training.update.optimizer_step import Updater
 from mtkit.training.validation.validator import Validator
@@ -33,6 +34,11 @@ def choose_batches(
     since: when the command began; None: an earlier start of the run has chosen its batches. reasons: receives each
     choice with its reason, by key.
     """
+    if since is not None and cfg.train.init_from and cfg.train.batch_tokens is None and cfg.task == "translate":
+        n_tokens = int(max(corpus.src_lengths.sum(), corpus.tgt_lengths.sum()))
+        if size := tuning_batch(n_tokens):
+            cfg = cfg.model_copy(update={"train": cfg.train.model_copy(update={"batch_tokens": size})})
+            reasons["train.batch_tokens"] = f"{size}, because the run tunes a model on {n_tokens:,} tokens"
     cfg = with_batch_tokens(cfg, corpus, trial)
     if cfg.train.budget and since is not None:
         left_s = seconds_of(cfg.train.budget) - (time.monotonic() - since)

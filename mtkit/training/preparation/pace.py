@@ -68,7 +68,7 @@ def fit_batches(
         reasons["train.batch_tokens"] = f"{size}, for about {counted(n_updates, 'update')} in {duration_of(training_s)}"
     chosen: dict[str, Any] = {"batch_tokens": size}
     rate = faster_rate(cfg.train.lr, n_updates, cfg.model.d_model)
-    if rate is not None and "lr" not in cfg.train.model_fields_set:
+    if rate is not None and "lr" not in cfg.train.model_fields_set and cfg.train.init_from is None:
         chosen["lr"] = rate
         reasons["train.lr"] = f"{rate:g}, because the budget leaves few updates"
     changed: dict[str, Any] = {"train": cfg.train.model_copy(update=chosen)}

@@ -7,13 +7,25 @@
 | train.lr | 2e-3 below 2,000 updates, if d_model is at most 256; else 1e-3 | few updates must be large |
 | model.*_dropout | 0 if the run sees no pair twice | dropout slows learning, and nothing can be memorised |
 
+A run that starts from a model (train.init_from) has other values:
+
+| key | value | because |
+|-|-|-|
+| train.lr | 2e-4 | larger steps lose what the model knows |
+| train.warmup_steps | 100, at most a quarter of max_steps | such runs are short |
+| train.batch_tokens | 1,024 if 4,096 would make fewer than 1,000 updates an epoch | a small text needs small updates |
+| model.*_dropout | the model's; the default if the model's budget made it 0 | tuning sees a small text many times |
+
 A value in the config takes precedence. `scripts/results/rule.tsv` has the runs on 5,000 pairs behind the width. They
 support no other vocabulary than the default: with 2,000 pieces instead of all that the text has, dev BLEU was lower at
 both widths, 4.0 against 5.2 and 13.1 against 15.0.
 """
 
+from typing import Any
+
 from mtkit.config.model import ModelConfig
-from mtkit.config.training import DEFAULT_BATCH_TOKENS
+from mtkit.config.schema import Config
+from mtkit.config.training import DEFAULT_BATCH_TOKENS, TrainConfig
 
 # On 5,000 pairs of Tatoeba, 140 CPU seconds of updates ended at a dev BLEU of 5 with the default width (420
 # updates, 7 epochs) and of 15 with half of it (900 updates, 16 epochs).
@@ -38,3 +50,23 @@ def should_be_narrow(model: ModelConfig, n_updates: int) -> bool:
 def faster_rate(lr: float, n_updates: int, d_model: int) -> float | None:
     """Return the learning rate of a narrow model with few updates; None for other runs, which keep lr."""
     return 2 * lr if n_updates < _FEW_UPDATES and d_model <= _NARROW else None
+
+
+_TUNING_LR, _TUNING_WARMUP = 2e-4, 100
+_MANY_UPDATES = 1000  # an epoch
+
+
+def tuning_values(train: TrainConfig) -> dict[str, Any]:
+    """Return learning rate and warm-up of a translator that starts from a model; a written value takes precedence."""
+    warmup = _TUNING_WARMUP if train.max_steps is None else min(_TUNING_WARMUP, train.max_steps // 4)
+    return {"lr": _TUNING_LR, "warmup_steps": warmup}
+
+
+def tuning_batch(n_tokens: int) -> int | None:
+    """Return the batch size for tuning on a text of this many tokens; None for a large text, as for other runs."""
+    return BATCH_SIZES[0] if n_tokens < _MANY_UPDATES * DEFAULT_BATCH_TOKENS else None
+
+
+def budget_took_dropout(cfg: Config) -> bool:
+    """Return whether a run had no dropout because its budget was over within one epoch."""
+    return cfg.train.budget is not None and not any(getattr(cfg.model, key) for key in DROPOUTS)

@@ -9,6 +9,7 @@ import torch
 from pydantic import ValidationError
 
 from mtkit.bundle import find_model, load_network, read_bundle
+from mtkit.config.model import ModelConfig
 from mtkit.config.reading.differences import differences
 from mtkit.config.reading.loading import load_config
 from mtkit.config.reading.problems import explain, report
@@ -23,6 +24,7 @@ from mtkit.model.networks import new_network
 from mtkit.model.transformer import Transformer
 from mtkit.tokens.special_ids import BOS_ID
 from mtkit.tokens.tokenizer import Tokenizer, load_tokenizers
+from mtkit.training.preparation.rule import DROPOUTS, budget_took_dropout, tuning_values
 from mtkit.training.preparation.run_tokenizers import train_tokenizers
 from mtkit.training.update.checkpoint import Checkpoints
 
@@ -57,6 +59,8 @@ def inherit(cfg: Config) -> Config:
     if not started and cfg.task == "translate":
         warn_of_other_languages(cfg, origin_cfg)
     theirs = origin_cfg.model_dump(mode="json", include=_SECTIONS)
+    if not started and budget_took_dropout(origin_cfg):
+        theirs["model"] |= {key: getattr(ModelConfig(), key) for key in DROPOUTS}
     if cfg.task == "classify":  # which has one tokenizer
         theirs["tokenizer"]["shared"] = True
     merged = _merged(theirs, cfg.model_dump(mode="json", include=_SECTIONS, exclude_unset=True))
@@ -74,8 +78,9 @@ def inherit(cfg: Config) -> Config:
         )
     unset = {"augment"} - cfg.model_fields_set  # then a started run decides
     values = cfg.model_dump(mode="json", exclude=unset) | merged
-    if "metric" not in cfg.train.model_fields_set:
-        del values["train"]["metric"]  # a written one decides about the final weights
+    values["train"] = cfg.train.model_dump(mode="json", exclude_unset=True)  # the others still have their defaults
+    if not started and cfg.task == "translate":
+        values["train"] = {**tuning_values(cfg.train), **values["train"]}
     if cfg.task == "translate" and "placeholders" not in cfg.data.model_fields_set:
         values["data"]["placeholders"] = origin_cfg.data.placeholders
     try:

@@ -14,12 +14,15 @@ from mtkit.bundle import add_to_bundle, find_model, load_bundle, save_bundle
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.reading.loading import load_config
 from mtkit.config.schema import Config
+from mtkit.config.training import TrainConfig
 from mtkit.errors import BundleError, ConfigError
+from mtkit.runs.finish import weights_wanted
 from mtkit.runs.train import train
 from mtkit.tokens.special_ids import BOS_ID
 from mtkit.training.preparation.prepare import check_early
 from mtkit.training.preparation.warm_start import freeze, inherit, load_start, warn_of_other_languages
 from mtkit.training.update.optimizer_step import Updater
+from mtkit.training.update.state import Scored, TrainState
 
 SENTENCES = {"green bird": "oiseau vert", "old house": "maison vieille", "big tree": "arbre grand"}
 
@@ -95,6 +98,51 @@ def test_a_run_starts_from_the_weights_and_tokenizers_of_the_model(base_run, tun
     for side in ("src", "tgt"):
         assert (result.bundle / f"{side}.spm").read_bytes() == (base_run / "model" / f"{side}.spm").read_bytes()
     assert any(not torch.equal(weight, base[name]) for name, weight in weights_of(result.bundle).items())
+
+
+def test_a_run_that_only_does_harm_keeps_the_model_that_it_started_from(base_run, tuning, tmp_path, log_text):
+    cfg = tuning(lr=30.0, warmup_steps=0, metric="loss", data=load_config(base_run / "config.yaml").data)
+    result = train(cfg)
+    assert result.averaged_steps == (0,)
+    base = weights_of(base_run / "model")
+    assert all(torch.equal(base[name], weight) for name, weight in weights_of(result.bundle).items())
+    entries = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    validations = {entry["step"]: entry["loss"] for entry in entries if entry["kind"] == "validation"}
+    assert list(validations) == [0, 4, 8] and validations[0] < min(validations[4], validations[8])
+    assert f"better on dev than {base_run}" in log_text()
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "Before and after" in page and "that one, unchanged" in page
+    assert train(cfg) == result, "a finished run stays as it is"
+
+
+def test_weights_that_have_learned_nothing_are_no_part_of_a_mean():
+    better, start, worse = (Scored(step, value, 1.0) for step, value in ((4, 30.0), (0, 20.0), (8, 10.0)))
+    ends = {"max_steps": 8}
+    best = TrainState(best=[better, start, worse])
+    assert list(weights_wanted(best, TrainConfig(**ends))) == [better]
+    last = TrainState(best=[better], last=[start, better, worse])
+    assert list(weights_wanted(last, TrainConfig(**ends, average_last=3))) == [better, worse]
+    harmful = TrainState(best=[start], last=[start, worse])
+    assert list(weights_wanted(harmful, TrainConfig(**ends, average_last=2))) == [start]
+
+
+def test_what_a_config_leaves_out_suits_tuning(base_run, tuning, tmp_path):
+    cfg = tuning(max_steps=2000)
+    written = {key: value for key, value in cfg.train if key not in ("lr", "warmup_steps", "batch_tokens")}
+    bare = Config.model_validate({**cfg.model_dump(exclude={"train", "model", "tokenizer"}), "train": written})
+    chosen = inherit(bare).train
+    assert (chosen.lr, chosen.warmup_steps) == (2e-4, 100)
+    assert inherit(tuning(max_steps=8)).train.lr == 1e-3, "a written value stays"
+
+
+@pytest.mark.parametrize(("limit", "dropout"), [({"budget": "1m"}, 0.1), ({"max_steps": 5000}, 0.0)])
+def test_a_dropout_that_a_budget_switched_off_is_not_inherited(tuning, tmp_path, limit, dropout):
+    shape = tiny_config({"embedding_dropout": 0.0, "residual_dropout": 0.0})
+    cfg = shape.model_copy(update={"train": TrainConfig(**limit)})
+    (tmp_path / "base").mkdir()
+    tiny_bundle(tmp_path / "base", tiny_tokenizer(tmp_path / "base", cfg), cfg)
+    model = inherit(tuning(init_from=tmp_path / "base")).model
+    assert (model.embedding_dropout, model.residual_dropout, model.ffn_dropout) == (dropout, dropout, 0.0)
 
 
 def test_keys_that_are_left_out_are_those_of_the_model(base_run, tuning, tmp_path):
