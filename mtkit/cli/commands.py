@@ -26,6 +26,7 @@ COMMANDS = {
     "detokenize": ("translating.tokenize:detokenize", "Join pieces into text."),
     "plan": ("training.plan:print_plan", "Predict the memory, steps, time and disk of a training."),
     "train": ("training.train:train", "Train a translator, or resume an interrupted run."),
+    "adapt": ("training.adapt:adapt", "Adapt a model to a translation memory, and judge it."),
     "average": ("training.average:average", "Average the weights of checkpoints or models."),
     "distill": ("training.distill:distill", "Train a student on its teachers' translations."),
     "diversify": ("training.diversify:diversify", "Translate the training text again, as further training text."),
@@ -121,8 +122,21 @@ class CommandGroup(TyperGroup):
         return command.load() if isinstance(command, _Unloaded) else command
 
 
+# What other tools, and people, call `mtkit adapt`
+_ADAPTING = frozenset({"finetune", "fine-tune", "tune", "adaptation", "customize", "retrain"})
+
+
 class RootGroup(CommandGroup):
     """The top-level command `mtkit`."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Import and return the command that these arguments name; explain how to fine-tune if they name that."""
+        if args and args[0].lower() in _ADAPTING:
+            ctx.fail(
+                f"no such command: {args[0]}. To adapt a model to a translation memory, use: mtkit adapt MODEL MEMORY "
+                "--out FOLDER; to train from a config that sets train.init_from, use: mtkit train CONFIG"
+            )
+        return super().resolve_command(ctx, args)
 
     def __init__(self, **attrs: Any) -> None:
         groups = [

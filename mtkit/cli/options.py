@@ -104,7 +104,13 @@ JsonOption = Annotated[bool, typer.Option("--json", rich_help_panel=OUTPUT, help
 def load_run_config(path: Path, overrides: list[str] | None) -> Config:
     """Load and check a config; with train.init_from, that model fills in missing keys of model and tokenizer."""
     from mtkit.config.reading import loading
+    from mtkit.pair_files import one_file
 
+    if one_file.extension(path) in (*one_file.EXTENSIONS, ".zip"):
+        raise UsageError(
+            f"{path}: this is text, not the config of a run. To adapt a model to it: mtkit adapt MODEL {path} --out "
+            f"FOLDER; to train a model from the beginning: mtkit data split {path} -o FOLDER, which writes a config"
+        )
     config = loading.load_config(path, overrides or [])
     if config.train.init_from is None:
         return config

@@ -1,7 +1,7 @@
 """Average the weights of a run's checkpoints, or of models of the same shape, and write a bundle."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -82,6 +82,28 @@ def average_bundles(folders: Sequence[Path], out: Path) -> None:
     facts = {key: of_first[key] for key in FACTS if key in of_first}
     save_bundle(out, means, first.config, *spm, training={"averaged_models": checksums, **facts})
     _copy_files_of_text(first, out)
+
+
+def interpolated(base: Mapping[str, Tensor], tuned: Mapping[str, Tensor], share: float) -> dict[str, Tensor]:
+    """Return base + share x (tuned - base) of the weights of two models, by name; 0: those of the base.
+
+    A mean of a model and one tuned from it keeps more of what both know (Wortsman et al. 2022, WiSE-FT).
+    """
+    means = {name: torch.lerp(weight.double(), tuned[name].double(), share) for name, weight in base.items()}
+    return {name: mean.to(torch.float32) for name, mean in means.items()}
+
+
+def save_interpolated(base: BundleFiles, tuned: BundleFiles, share: float, out: Path) -> None:
+    """Write a bundle with `interpolated` weights, and all else as the tuned model has it.
+
+    Raises BundleError if architectures or tokenizers differ.
+    """
+    _check_alike(base, tuned)
+    weights = interpolated(load_network(base).state_dict(), load_network(tuned).state_dict(), share)
+    training = {**tuned.manifest.get("training", {}), "share_of_tuned_weights": share}
+    spm = tuned.folder / "src.spm", tuned.folder / "tgt.spm"
+    save_bundle(out, weights, tuned.config, *spm, training=training)
+    _copy_files_of_text(tuned, out)
 
 
 def _copy_files_of_text(files: BundleFiles, out: Path) -> None:

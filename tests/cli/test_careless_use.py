@@ -49,6 +49,18 @@ def test_a_folder_that_does_not_exist_is_not_made_for_an_output(shared_bundle, a
     assert not Path("nodir").exists()
 
 
+@pytest.mark.parametrize("name", ["finetune", "fine-tune", "tune"])
+def test_other_names_of_fine_tuning_lead_to_adapt(name):
+    result = run(name, "runs/base", "memory.tmx")
+    assert result.exit_code == 2 and "mtkit adapt MODEL" in result.stderr and name in result.stderr
+
+
+@pytest.mark.parametrize("name", ["memory.tmx", "memory.tsv.gz", "memory.PO"])
+def test_training_on_a_memory_instead_of_a_config_leads_to_adapt(name):
+    result = run("train", name)
+    assert result.exit_code == 2 and f"mtkit adapt MODEL {name}" in result.stderr
+
+
 CONFIG = "data:\n  train: [{src: a, tgt: b}]\n  dev: {src: c, tgt: d}\ntrain: {max_epochs: 1}\n"
 
 

@@ -1,0 +1,287 @@
+"""Adapt a model to the domain of a translation memory: prepare, tune, mix with the base, and judge."""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mtkit.adaptation.general import General, prepare_general
+from mtkit.adaptation.judgement import Judgement, Point, changes_of, chosen_share, examples_of
+from mtkit.adaptation.memory import Memory, languages_of, prepare_memory
+from mtkit.bundle import SHAPING_FILES, BundleFiles, load_model, read_bundle
+from mtkit.config.data import CorpusFiles
+from mtkit.config.durations import duration_of, seconds_of
+from mtkit.config.schema import Config
+from mtkit.console import log, progress_bar
+from mtkit.cores import usable_cores
+from mtkit.data.corpus import evenly_spaced, read_pairs
+from mtkit.engines.native import NativeEngine
+from mtkit.errors import ConfigError, DataError, TrainingError
+from mtkit.evaluation.metrics.scores import corpus_bleu
+from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
+from mtkit.files import locked, parse_json, sha256_file, write_text
+from mtkit.model.transformer import Transformer
+from mtkit.runs.averaging import interpolated, save_interpolated
+from mtkit.runs.train import train
+from mtkit.runtime import choose_device, set_threads
+from mtkit.translation.translator import Translator
+
+SETTINGS = "adaptation.json"
+_SHARES = (0.25, 0.5, 0.75, 1.0)  # of the tuned weights, to try on dev
+_MOST_LOST = 0.5  # BLEU on general dev, if it has references
+_FOR_MIX, _FOR_CURVE = 0.1, 0.15  # of the budget, at most: own translations of general text; the means on dev
+_LEAST_ON_DEV = 50  # sentences
+_LEAST_TRAINING = 0.3  # of the budget
+_SPARE_S = 5.0  # for tests, loading and writing
+_MIXED = 1.0  # general pairs drawn for each pair of the memory
+
+
+@dataclass(frozen=True)
+class _Text:
+    """Sentences with references."""
+
+    sources: list[str]
+    references: list[str]
+
+    @classmethod
+    def read(cls, corpus: CorpusFiles | None) -> "_Text":
+        pairs = list(read_pairs([corpus])) if corpus else []
+        return cls([pair.src for pair in pairs], [pair.tgt for pair in pairs])
+
+    def first(self, n: int) -> "_Text":
+        """Return n of them, evenly spaced."""
+        return _Text(evenly_spaced(self.sources, n), evenly_spaced(self.references, n))
+
+
+def adapt(
+    base_folder: Path,
+    memory_paths: Sequence[Path],
+    out: Path,
+    budget: str,
+    general_paths: Sequence[Path] = (),
+    since: float | None = None,
+) -> Judgement:
+    """Adapt the model of a bundle, or resume: OUT has the memory's parts, the run, the report, and a better model.
+
+    OUT/model appears only if the adapted model is significantly better on the memory's test text.
+    budget: wall time of the whole command, such as "10m". general_paths: see `prepare_general`. since: the
+    time.monotonic() from which the budget counts; default: now.
+    Raises KeyboardInterrupt, after saving, if the user stops it, and MtkitError for input that makes it impossible.
+    """
+    since = time.monotonic() if since is None else since
+    base = read_bundle(base_folder)
+    with locked(out):
+        settings = _settings(base, memory_paths, general_paths, out)
+        if (judgement := Judgement.load(out)) is not None:
+            log.info(f"{out}: this adaptation has already ended; choose another --out for a new one")
+            return judgement
+        return _Adaptation(base, memory_paths, out, budget, general_paths, since, settings).run()
+
+
+def _settings(base: BundleFiles, memory: Sequence[Path], general: Sequence[Path], out: Path) -> dict[str, Any]:
+    """Return what OUT records of an earlier start, or the beginning of a new record.
+
+    Raises ConfigError if OUT holds another adaptation.
+    """
+    now = {
+        "model": [base.manifest["sha256"][name] for name in SHAPING_FILES],
+        "memory": [sha256_file(path) for path in memory if path.is_file()],
+        "general": [sha256_file(path) for path in general if path.is_file()],
+    }
+    path = out / SETTINGS
+    then: dict[str, Any] = parse_json(path.read_text(encoding="utf-8")) if path.exists() else now
+    if changed := [key for key in now if then.get(key, now[key]) != now[key]]:
+        raise ConfigError(f"{out} holds an adaptation of another {' and '.join(changed)}; choose another --out")
+    return now | then
+
+
+class _Adaptation:
+    """One adaptation in progress."""
+
+    def __init__(
+        self,
+        base: BundleFiles,
+        memory_paths: Sequence[Path],
+        out: Path,
+        budget: str,
+        general_paths: Sequence[Path],
+        since: float,
+        settings: dict[str, Any],
+    ) -> None:
+        self.base, self.out = base, out
+        self.memory_paths, self.general_paths = memory_paths, general_paths
+        self.seconds, self.since, self.settings = seconds_of(budget), since, settings
+        self.metric = MetricSettings(tokenizer_for(base.config.data.tgt_lang))
+        self.device = choose_device("auto")
+        set_threads(usable_cores())
+
+    def run(self) -> Judgement:
+        """Do all of it."""
+        if not (self.out / SETTINGS).exists():
+            self._write_settings("general")  # which may prove unsuitable
+        try:
+            memory = prepare_memory(self.memory_paths, self.base, self.out / "memory")
+        except DataError:
+            (self.out / SETTINGS).unlink()  # another memory may come here
+            raise
+        general = self._general(memory)
+        self._write_settings()
+        test, general_test = _Text.read(memory.test), _Text.read(general.test)
+        base_model = load_model(self.base)
+        started = time.monotonic()
+        before = self._translate(base_model, test, "memory's test, before")
+        per_sentence = (time.monotonic() - started) / max(1, len(test.sources))
+        general_before = (
+            general_test.references
+            if general_test.sources and not general.has_references
+            else self._translate(base_model, general_test, "general test, before")
+        )
+        n_on_dev = max(_LEAST_ON_DEV, int(_FOR_CURVE * self.seconds / len(_SHARES) / per_sentence))
+        dev = _Text.read(memory.dev).first(n_on_dev)
+        general_dev = _Text.read(general.dev).first(n_on_dev)
+        n_later = len(test.sources) + len(general_test.sources)
+        n_later += len(_SHARES) * (len(dev.sources) + len(general_dev.sources))
+        tuned = self._tune(memory, general, reserve=n_later * per_sentence + _SPARE_S)
+
+        curve, network = self._curve(base_model, tuned, dev, general_dev, general.has_references)
+        after = self._translate(network, test, "memory's test, after")
+        general_after = self._translate(network, general_test, "general test, after")
+        domain = changes_of(before, after, test.references, self.metric)
+        elsewhere = (
+            changes_of(general_before, general_after, general_test.references, self.metric)
+            if general_test.sources
+            else changes_of(before, after, before, self.metric)
+        )
+        if general.test is None:
+            general_of = "agreement with the base on the memory's test"
+        else:
+            general_of = "general text" if general.has_references else "agreement with the base on general text"
+        judgement = Judgement(
+            base=str(self.base.folder),
+            model=None,
+            memory=" ".join(path.name for path in self.memory_paths),
+            n_read=memory.n_read,
+            n_clean=memory.n_clean,
+            n_train=len(memory.pairs("train")),
+            n_test=len(test.sources),
+            unseen=memory.unseen,
+            n_mix=general.n_mix,
+            domain=domain,
+            general=elsewhere,
+            general_of=general_of,
+            n_general=len(general_test.sources) or len(test.sources),
+            curve=curve,
+            examples=examples_of(test.sources, test.references, before, after),
+        )
+        if judgement.is_better:
+            share = next(point.share for point in curve if point.is_chosen)
+            save_interpolated(self.base, tuned, share, self.out / "model")
+            judgement = replace(judgement, model=str(self.out / "model"))
+        judgement.save(self.out)
+        return judgement
+
+    def _write_settings(self, without: str = "") -> None:
+        settings = {key: value for key, value in self.settings.items() if key != without}
+        write_text(self.out / SETTINGS, json.dumps(settings, indent=1) + "\n")
+
+    def _general(self, memory: Memory) -> General:
+        """Return the general text, for which the base translates sources first."""
+        train = memory.pairs("train")
+        greedy = read_bundle(self.base.folder, ["decode.beam_size=1"])
+        return prepare_general(
+            self.general_paths,
+            [pair.src for pair in train],
+            languages_of(self.base),
+            Translator.from_bundles([greedy], threads=usable_cores()),
+            self.out / "general",
+            n_mix=round(2 * _MIXED * len(train)),
+            seconds=_FOR_MIX * self.seconds,
+        )
+
+    def _tune(self, memory: Memory, general: General, reserve: float) -> BundleFiles:
+        """Train within what the budget leaves; reserve: seconds for what comes after. Returns the tuned model."""
+        left = self.seconds - (time.monotonic() - self.since) - reserve
+        if "train_s" not in self.settings:
+            if left < _LEAST_TRAINING * self.seconds:
+                needed = duration_of((self.seconds - left) / (1 - _LEAST_TRAINING))
+                raise TrainingError(
+                    f"--budget {duration_of(self.seconds)} leaves too little time to train, because preparing and "
+                    f"judging take {duration_of(self.seconds - left)}; run the command again with --budget {needed}, "
+                    "which continues from what is prepared"
+                )
+            self.settings["train_s"] = round(left)
+            self._write_settings()
+        return read_bundle(train(self._config(memory, general)).bundle)
+
+    def _config(self, memory: Memory, general: General) -> Config:
+        base = self.base.config
+
+        def files(corpus: CorpusFiles) -> dict[str, str]:
+            return {"src": str(corpus.paths[0].absolute()), "tgt": str(corpus.paths[1].absolute())}
+
+        n_train = len(memory.pairs("train"))
+        corpora: list[dict[str, Any]] = [{**files(memory.train), "tag": base.decode.tag}]
+        if general.n_mix:
+            weight = min(1.0, _MIXED * n_train / general.n_mix)
+            corpora.append({**files(general.mix), "tag": base.decode.tag, "weight": weight})
+        return Config.model_validate(
+            {
+                "run_dir": str((self.out / "run").absolute()),
+                "data": {
+                    "src_lang": base.data.src_lang,
+                    "tgt_lang": base.data.tgt_lang,
+                    "max_tokens": base.data.max_tokens,
+                    "train": corpora,
+                    "dev": {**files(memory.dev), "tag": base.decode.tag},
+                },
+                "train": {"init_from": str(self.base.folder.absolute()), "budget": f"{self.settings['train_s']}s"},
+                "decode": base.decode.model_dump(mode="json"),
+            }
+        )
+
+    def _curve(
+        self, base_model: Transformer, tuned: BundleFiles, dev: _Text, general_dev: _Text, has_references: bool
+    ) -> tuple[list[Point], Transformer]:
+        """Return the scores of the means of both models' weights on dev, and the model with the best mean."""
+        tuned_model = load_model(tuned)
+        base_weights, tuned_weights = (
+            {name: weight.to("cpu", copy=True) for name, weight in model.state_dict().items()}
+            for model in (base_model, tuned_model)
+        )
+
+        def at(share: float) -> Transformer:
+            tuned_model.load_state_dict(interpolated(base_weights, tuned_weights, share))
+            return tuned_model
+
+        def scored(share: float) -> Point:
+            name = f"dev, {share:.0%} of the tuned weights"
+            domain, other = (self._bleu(at(share), text, name) for text in (dev, general_dev))
+            assert domain is not None
+            return Point(share, domain, other)
+
+        kept_start = tuned.manifest["training"]["averaged_steps"] == [0]
+        points = [scored(share) for share in ((0.0,) if kept_start else (0.0, *_SHARES))]
+        chosen = chosen_share(points, _MOST_LOST if has_references else float("inf"))
+        curve = [replace(point, is_chosen=point == chosen) for point in points]
+        log.info("dev BLEU by share of the tuned weights: " + ", ".join(f"{p.share:g}: {p.domain:.2f}" for p in curve))
+        return curve, at(chosen.share)
+
+    def _bleu(self, model: Transformer, text: _Text, name: str) -> float | None:
+        if not text.sources:
+            return None
+        return corpus_bleu(self._translate(model, text, name), text.references, self.metric)
+
+    def _translate(self, model: Transformer, text: _Text, name: str) -> list[str]:
+        """Translate with the plain model: without second attempts and terminology."""
+        decode = self.base.config.decode.model_copy(update={"on_suspect": "off", "terminology": None})
+        engine = NativeEngine([model], self.device)
+        tokenizers = self.base.src_tokenizer, self.base.tgt_tokenizer
+        translator = Translator(engine, *tokenizers, decode, tgt_lang=self.base.config.data.tgt_lang)
+        translations = []
+        with progress_bar(len(text.sources), name, "sentence") as bar:
+            for translation in translator.stream(text.sources):
+                translations.append(translation.text)
+                bar.update()
+        return translations

@@ -1,0 +1,114 @@
+"""Keep what a model knows: its own translations of general text to train on, and other text to measure the loss by."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mtkit.config.data import CorpusFiles
+from mtkit.console import counted, log, progress_bar
+from mtkit.corpora.cleaning.sources import find_corpora
+from mtkit.data.corpus import evenly_spaced, read_pairs
+from mtkit.errors import DataError
+from mtkit.files import atomic_folder, write_text
+from mtkit.pair_files.lines import as_one_line, read_lines, windows
+from mtkit.pair_files.one_file import EXTENSIONS, extension
+from mtkit.pair_files.pairs import Languages
+from mtkit.translation.translator import Translator
+
+LEAST_LINES = 50
+_DEV, _TEST = (0.1, 200), (0.2, 500)  # the share of the general text, and the most lines of it
+_AT_ONCE = 64  # sentences between looks at the clock
+_HAS_REFERENCES = "references"  # the file that says so
+
+
+@dataclass(frozen=True)
+class General:
+    """General text: what to train on besides the memory, and what to measure the loss by."""
+
+    mix: CorpusFiles  # sources with the model's own translations
+    n_mix: int
+    dev: CorpusFiles | None  # None: the memory's own sources are all there is
+    test: CorpusFiles | None
+    has_references: bool  # else the targets of dev and test are the model's own translations
+
+
+def prepare_general(
+    paths: Sequence[Path],
+    memory_sources: Sequence[str],
+    langs: Languages | None,
+    translator: Translator,
+    folder: Path,
+    *,
+    n_mix: int,
+    seconds: float,
+) -> General:
+    """Write the general text to the folder, which appears when it is complete; a second call reads it.
+
+    paths: files with both sides, two text files, or one text file in the source language; none: memory_sources.
+    n_mix, seconds: the most sentences to translate for training, and the most time for that.
+    """
+    if not folder.exists():
+        pairs, has_references = _read(paths, langs) if paths else ([(src, "") for src in memory_sources], False)
+        pairs = list(dict.fromkeys((src, tgt) for src, tgt in pairs if src.strip()))
+        if paths and len(pairs) < LEAST_LINES:
+            raise DataError(
+                f"{' '.join(map(str, paths))}: only {counted(len(pairs), 'line')} of general text, but measuring the "
+                f"loss needs at least {LEAST_LINES}"
+            )
+        with atomic_folder(folder) as scratch:
+            rest = _set_aside(pairs, translator, scratch, has_references) if paths else pairs
+            sources = [src for src, _ in evenly_spaced(rest, n_mix)]
+            _write(scratch, "mix", list(_translated(sources, translator, seconds)))
+    mix = folder / "mix.src", folder / "mix.tgt"
+    dev, test = (_corpus(folder, part) if (folder / f"{part}.src").exists() else None for part in ("dev", "test"))
+    n_translated = sum(1 for _ in read_lines(mix[0]))
+    return General(_corpus(folder, "mix"), n_translated, dev, test, (folder / _HAS_REFERENCES).exists())
+
+
+def _read(paths: Sequence[Path], langs: Languages | None) -> tuple[list[tuple[str, str]], bool]:
+    """Return the lines of the general text with their translations, "" if it has none; and whether it has."""
+    if len(paths) == 1 and extension(paths[0]) not in (*EXTENSIONS, ".zip", ".yaml", ".yml"):
+        return [(line, "") for line in read_lines(paths[0])], False
+    corpora, _ = find_corpora(paths, ",".join(langs) if langs else None)
+    return [(pair.src, pair.tgt) for pair in read_pairs(corpora) if pair.tgt.strip()], True
+
+
+def _set_aside(
+    pairs: list[tuple[str, str]], translator: Translator, folder: Path, has_references: bool
+) -> list[tuple[str, str]]:
+    """Write dev and test, and return the other pairs, without the sources of dev and test."""
+    rest = pairs
+    for part, (share, most) in (("dev", _DEV), ("test", _TEST)):
+        chosen = evenly_spaced(rest, min(most, round(share * len(pairs))))
+        taken = {src for src, _ in chosen}
+        rest = [pair for pair in rest if pair[0] not in taken]
+        _write(folder, part, chosen if has_references else list(_translated(sorted(taken), translator)))
+    if has_references:
+        write_text(folder / _HAS_REFERENCES, "")
+    return rest
+
+
+def _translated(
+    sources: Sequence[str], translator: Translator, seconds: float | None = None
+) -> Iterator[tuple[str, str]]:
+    """Yield the sources with the model's translations, without those that look broken, until the time is over."""
+    until = None if seconds is None else time.monotonic() + seconds
+    with progress_bar(len(sources), "translating general text", "sentence") as bar:
+        for window in windows(sources, _AT_ONCE):
+            if until is not None and time.monotonic() > until:
+                log.info(f"translated {bar.n:,} of {len(sources):,} general sentences in the time for them")
+                return
+            for src, translation in zip(window, translator.stream(window), strict=True):
+                if seconds is None or (translation.text.strip() and not translation.faults):
+                    yield src, translation.text
+            bar.update(len(window))
+
+
+def _write(folder: Path, part: str, pairs: Sequence[tuple[str, str]]) -> None:
+    for index, side in enumerate(("src", "tgt")):
+        write_text(folder / f"{part}.{side}", "".join(f"{as_one_line(pair[index])}\n" for pair in pairs))
+
+
+def _corpus(folder: Path, part: str) -> CorpusFiles:
+    return CorpusFiles(src=folder / f"{part}.src", tgt=folder / f"{part}.tgt")

@@ -1,0 +1,187 @@
+"""Judge an adaptation: scores before and after with paired tests, the loss elsewhere, and examples of what changed."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from mtkit.evaluation.comparison.page import marked
+from mtkit.evaluation.comparison.text import p_value, word_differences
+from mtkit.evaluation.metrics.scores import DEFAULTS, sentence_scores
+from mtkit.evaluation.metrics.settings import MetricName, MetricSettings
+from mtkit.evaluation.metrics.significance import LEVEL, compare
+from mtkit.files import parse_json, write_text
+from mtkit.pages.page import write_page
+
+FILE, PAGE = "judgement.json", "report.html"
+_METRICS: tuple[MetricName, ...] = ("BLEU", "chrF2")
+_N_GAINS, _N_LOSSES = 8, 4  # examples
+
+
+@dataclass(frozen=True)
+class Change:
+    """One metric on one text, before and after."""
+
+    metric: str
+    before: float
+    after: float
+    low: float | None  # 95 % of the differences of resampled test sets lie from low to high
+    high: float | None
+    p: float | None  # by approximate randomization; None: too few sentences
+
+    @property
+    def difference(self) -> float:
+        """After - before."""
+        return self.after - self.before
+
+    @property
+    def is_gain(self) -> bool:
+        """Whether the score is significantly higher."""
+        return self.difference > 0 and self.p is not None and self.p < LEVEL
+
+
+@dataclass(frozen=True)
+class Example:
+    """A sentence of the domain's test text, and its translations."""
+
+    src: str
+    reference: str
+    before: str
+    after: str
+    gain: float  # of its chrF2
+
+
+@dataclass(frozen=True)
+class Point:
+    """A mean of base and tuned weights, and its BLEU on dev."""
+
+    share: float  # of the tuned weights: 0 is the base, 1 the tuned model
+    domain: float
+    general: float | None  # None: there is no general text
+    is_chosen: bool = False
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What an adaptation has brought."""
+
+    base: str  # folder of the model
+    model: str | None  # folder of the better one; None: the base remains the model to use
+    memory: str
+    n_read: int  # pairs of the memory
+    n_clean: int
+    n_train: int
+    n_test: int
+    unseen: list[str]  # characters that the model sees as bytes, in words
+    n_mix: int  # general sentences with the base's own translations, which were mixed in
+    domain: list[Change]
+    general: list[Change]  # none without general text
+    general_of: str  # the general text, in words
+    n_general: int
+    curve: list[Point]
+    examples: list[Example]
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the domain's first metric is significantly higher than the base's."""
+        return bool(self.domain) and self.domain[0].is_gain
+
+    def save(self, folder: Path) -> None:
+        """Write the page, then the file that marks the end of the adaptation."""
+        write_page(
+            folder / PAGE,
+            "adaptation",
+            title=f"Adaptation of {Path(self.base).name} to {self.memory}",
+            judged=self,
+            verdict=self.verdict(),
+            level=LEVEL,
+            p_value=p_value,
+            examples=[
+                {**asdict(one), "sides": [marked(parts, tag) for parts, tag in zip(sides, ("del", "ins"), strict=True)]}
+                for one in self.examples
+                for sides in [word_differences(one.before, one.after)]
+            ],
+        )
+        write_text(folder / FILE, json.dumps(asdict(self), ensure_ascii=False, indent=1) + "\n")
+
+    @classmethod
+    def load(cls, folder: Path) -> Self | None:
+        """Read what `save` wrote; None if the adaptation has not ended."""
+        if not (folder / FILE).exists():
+            return None
+        values: dict[str, Any] = parse_json((folder / FILE).read_text(encoding="utf-8"))
+        for key, kind in {"domain": Change, "general": Change, "curve": Point, "examples": Example}.items():
+            values[key] = [kind(**entry) for entry in values[key]]
+        return cls(**values)
+
+    def verdict(self) -> str:
+        """Return the judgement in one or two sentences."""
+        first = self.domain[0]
+        figures = f"{first.metric} {first.before:.2f} before, {first.after:.2f} after"
+        if first.is_gain:
+            return f"The adapted model is better on the memory's test text ({figures}; {p_value(first.p or 0.0)})."
+        how_sure = "there are too few sentences for a test" if first.p is None else p_value(first.p)
+        return (
+            f"The adapted model is not significantly better on the memory's test text ({figures}; {how_sure}). "
+            f"{self.base} remains the model to use."
+        )
+
+    def lines(self) -> Iterator[str]:
+        """Yield the judgement as a table for the terminal."""
+        yield f"{'':<38} {'before':>8} {'after':>8} {'change':>8}  95 % interval"
+        texts = ((f"memory's test, {self.n_test}", self.domain), (f"{self.general_of}, {self.n_general}", self.general))
+        for text, changes in texts:
+            for change in changes:
+                between = "" if change.low is None else f"{change.low:+.2f} to {change.high:+.2f}"
+                sure = "" if change.p is None else f", {p_value(change.p)}"
+                name = f"{change.metric} ({text})"
+                yield (
+                    f"{name:<38} {change.before:>8.2f} {change.after:>8.2f} {change.difference:>+8.2f}  {between}{sure}"
+                )
+
+
+def changes_of(
+    before: Sequence[str], after: Sequence[str], references: Sequence[str], settings: MetricSettings = DEFAULTS
+) -> list[Change]:
+    """Score translations before and after by each metric, and test the differences."""
+    systems = {"before": before, "after": after}
+    base, tuned = compare(systems, [references], metrics=_METRICS, settings=settings)
+    return [
+        Change(score.name, old.score, score.score, difference.low, difference.high, difference.p_holm)
+        for old, score, difference in zip(base.scores, tuned.scores, tuned.differences, strict=True)
+    ]
+
+
+def examples_of(
+    sources: Sequence[str], references: Sequence[str], before: Sequence[str], after: Sequence[str]
+) -> list[Example]:
+    """Return the sentences that gained most, then those that lost most, by chrF2."""
+    examples = []
+    for src, reference, old, new in zip(sources, references, before, after, strict=True):
+        if old != new:
+            then, now = sentence_scores([old, new], reference, "chrf")
+            examples.append(Example(src, reference, old, new, now - then))
+    examples.sort(key=lambda one: -one.gain)
+    gains = [one for one in examples if one.gain > 0][:_N_GAINS]
+    losses = [one for one in examples if one.gain < 0][-_N_LOSSES:]
+    return [*gains, *reversed(losses)]
+
+
+def chosen_share(points: Sequence[Point], most_lost: float) -> Point:
+    """Return the point with the best domain score among those that lose at most this much of the general score.
+
+    points: from the base (share 0) on. If only the base loses so little, the point that loses least for a gain is
+    chosen, because the caller wants the domain; the base is chosen only if nothing gains.
+    """
+    base = points[0]
+    gaining = [point for point in points[1:] if point.domain > base.domain]
+    if not gaining:
+        return base
+
+    def loss(point: Point) -> float:
+        return 0.0 if point.general is None or base.general is None else base.general - point.general
+
+    if cheap := [point for point in gaining if loss(point) <= most_lost]:
+        return max(cheap, key=lambda point: (point.domain, -point.share))
+    return min(gaining, key=loss)

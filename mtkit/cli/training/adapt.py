@@ -1,0 +1,100 @@
+"""`mtkit adapt`: adapt a model to the domain of a translation memory, and judge whether it is better."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+import time
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mtkit.cli.options import JsonOption, check_other_folder
+from mtkit.console import log
+from mtkit.errors import UsageError
+
+
+def adapt(
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL", help="Run or bundle folder to start from, or a model that `mtkit import` reads."
+        ),
+    ],
+    memory: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="MEMORY",
+            help="Text of your domain with translations: .tmx, .xlf, .po, .tsv, .csv, .jsonl, .zip as from OPUS, or "
+            "two text files in a row, source first.",
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", metavar="FOLDER", help="Folder for the new model, its report and the work; resumes there."
+        ),
+    ],
+    budget: Annotated[
+        str, typer.Option(metavar="TIME", help="Wall time of the whole command, such as 10m or 1h30m.")
+    ] = "10m",
+    general: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--general",
+            metavar="FILE",
+            help="Other text that the model must keep translating well: a file with both sides, or a text file in "
+            "the source language. Give two text files, source first, by giving the option twice.",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Adapt a model to a translation memory, and judge whether it is better.
+
+    The command cleans the memory, sets dev and test text aside, tunes the model within the time, and compares it with
+    the model before on the test text. FOLDER/model is the new model, FOLDER/report.html shows before and after. If the
+    new model is not significantly better, the command ends with 1 and writes no FOLDER/model. The same command resumes.
+    """
+    since = time.monotonic()
+    from mtkit.config import durations
+
+    check_other_folder(out)
+    try:
+        durations.seconds_of(budget)
+    except ValueError as error:
+        raise UsageError(f"--budget {error}") from None
+    if missing := next((path for path in (*memory, *(general or [])) if not path.exists()), None):
+        raise UsageError(f"{missing}: no such file")
+
+    folder = _base(model, out)
+    from mtkit.adaptation import adapt as adapting
+
+    judged = adapting.adapt(folder, memory, out, budget, general or [], since)
+    log.info(f"report: {out / 'report.html'}")
+    if as_json:
+        print(json.dumps(dataclasses.asdict(judged), ensure_ascii=False))
+    else:
+        print("\n".join(judged.lines()))
+        print(judged.verdict())
+        if judged.model:
+            print(judged.model)
+    if judged.model is None:
+        raise typer.Exit(1)
+
+
+def _base(model: Path, out: Path) -> Path:
+    """Return the bundle of a run or bundle folder; for a model of another system, import it to OUT/base."""
+    from mtkit.bundle import MANIFEST, find_model
+    from mtkit.cli.shipping import import_model as importing
+
+    is_foreign = model.suffix in (".npz", ".bin") or (model / "config.json").is_file() or any(model.glob("*.bin"))
+    if not is_foreign or (model / MANIFEST).exists():
+        return find_model(model)
+    base = out / "base"
+    if not (base / MANIFEST).exists():
+        with redirect_stdout(sys.stderr):
+            importing.import_model(model, base)
+    return base

@@ -1,0 +1,153 @@
+"""The whole of an adaptation, with a stand-in for the training: what it judges, writes and says."""
+
+import json
+import random
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tiny_models import save_tiny_bundle, write_lines
+from typer.testing import CliRunner
+
+from mtkit.adaptation import adapt as adapting
+from mtkit.adaptation.judgement import Change, Judgement, Point, chosen_share
+from mtkit.bundle import load_model, read_bundle, save_bundle
+from mtkit.cli import app
+from mtkit.errors import DataError
+from mtkit.runs.finish import TrainResult
+
+
+@pytest.fixture
+def base(tmp_path):
+    save_tiny_bundle(tmp_path / "base", None)
+    return tmp_path / "base"
+
+
+@pytest.fixture
+def memory(tmp_path, monkeypatch):
+    """200 different pairs; the rules of cleaning let them pass."""
+    monkeypatch.setattr("mtkit.corpora.cleaning.clean.active_rules", lambda cfg: ["empty", "max_letters"])
+    draw = random.Random(1)
+    lines = [
+        "\t".join(" ".join("".join(draw.choices(letters, k=5)) for _ in range(6)) for letters in ("abcdefg", "lmnopqr"))
+        for _ in range(200)
+    ]
+    return write_lines(tmp_path / "memory.tsv", lines)
+
+
+@pytest.fixture
+def stand_ins(base, monkeypatch):
+    """stand_ins(step, quality): training adds `step` to the weights, and a model's translations are `quality` of it.
+
+    quality: from the share of the tuned weights to the share of sentences that are translated as the reference.
+    Returns the configs that were trained.
+    """
+    weights = load_file(base / "model.safetensors")
+    name = next(name for name, weight in weights.items() if weight.ndim == 2)
+    trained = []
+
+    def make(step, quality):
+        def train(cfg):
+            trained.append(cfg)
+            files, folder = read_bundle(base), cfg.run_dir / "model"
+            tuned = {key: weight + step for key, weight in weights.items()}
+            tuned = {**load_model(files).state_dict(), **tuned}
+            facts = {"averaged_steps": [8 if step else 0]}
+            save_bundle(folder, tuned, files.config, base / "src.spm", base / "tgt.spm", training=facts)
+            return TrainResult(folder, 8, "budget", {}, (8,))
+
+        def translate(self, model, text, what):
+            moved = float((model.state_dict()[name] - weights[name]).mean())
+            n_right = round(quality(moved / step if step else 0.0) * len(text.sources))
+            return [*text.references[:n_right], *["rien"] * (len(text.sources) - n_right)]
+
+        monkeypatch.setattr(adapting, "train", train)
+        monkeypatch.setattr(adapting._Adaptation, "_translate", translate)
+        return trained
+
+    return make
+
+
+def mtkit(*args):
+    return CliRunner().invoke(app, ["adapt", *map(str, args)])
+
+
+def test_a_better_model_is_written_with_its_judgement(base, memory, tmp_path, stand_ins):
+    trained = stand_ins(1.0, lambda share: 0.9 if share == 0.5 else 0.5 * share)
+    result = mtkit(base, memory, "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[-1] == str(tmp_path / "out" / "model")
+    before, after = (load_file(folder / "model.safetensors") for folder in (base, tmp_path / "out" / "model"))
+    assert all(torch.allclose(after[name], weight + 0.5, atol=1e-6) for name, weight in before.items())
+    assert read_bundle(tmp_path / "out" / "model").manifest["training"]["share_of_tuned_weights"] == 0.5
+    judged = json.loads((tmp_path / "out" / "judgement.json").read_text())
+    assert [point["share"] for point in judged["curve"] if point["is_chosen"]] == [0.5]
+    assert judged["domain"][0]["metric"] == "BLEU" and judged["domain"][0]["p"] < 0.01
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "Before and after" in page and "<ins>" in page
+    [cfg] = trained
+    assert cfg.train.init_from == base and cfg.train.budget.endswith("s")
+    assert cfg.data.train[0].src.name == "train.src"
+    again = mtkit(base, memory, "--out", tmp_path / "out", "--json")
+    assert json.loads(again.stdout) == judged and len(trained) == 1, "it has ended"
+
+
+def test_a_model_that_is_not_better_leaves_the_base_and_exits_with_1(base, memory, tmp_path, stand_ins):
+    stand_ins(0.0, lambda share: 0.3)
+    result = mtkit(base, memory, "--out", tmp_path / "out")
+    assert result.exit_code == 1
+    assert "not significantly better" in result.stdout and f"{base} remains" in result.stdout
+    assert not (tmp_path / "out" / "model").exists() and (tmp_path / "out" / "report.html").exists()
+    assert mtkit(base, memory, "--out", tmp_path / "out").exit_code == 1
+
+
+def test_a_folder_of_another_adaptation_is_refused(base, memory, tmp_path, stand_ins):
+    stand_ins(0.0, lambda share: 0.3)
+    mtkit(base, memory, "--out", tmp_path / "out")
+    other = write_lines(tmp_path / "other.tsv", ["a\tb"])
+    result = mtkit(base, other, "--out", tmp_path / "out")
+    assert result.exit_code == 1 and "another memory" in result.stderr and "--out" in result.stderr
+
+
+def test_a_model_of_another_system_is_imported_first(tmp_path, monkeypatch):
+    def import_model(path, out):
+        save_tiny_bundle(out, None)
+        print(out)
+
+    def adapt(folder, *_):
+        raise DataError(f"adapting {folder}")
+
+    monkeypatch.setattr("mtkit.cli.shipping.import_model.import_model", import_model)
+    monkeypatch.setattr(adapting, "adapt", adapt)
+    (tmp_path / "opus").mkdir()
+    (tmp_path / "opus" / "config.json").write_text("{}")
+    memory = write_lines(tmp_path / "memory.tsv", ["a\tb"])
+    for _ in range(2):
+        result = mtkit(tmp_path / "opus", memory, "--out", tmp_path / "out")
+        assert f"adapting {tmp_path / 'out' / 'base'}" in result.stderr and result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("points", "share"),
+    [
+        ([(0, 10, 30), (0.5, 20, 29.8), (1, 25, 20)], 0.5),  # 1 loses 10
+        ([(0, 10, 30), (0.5, 20, 29.8), (1, 25, 29.9)], 1),
+        ([(0, 10, 30), (0.5, 20, 28), (1, 25, 20)], 0.5),  # both lose more than allowed: the least
+        ([(0, 10, 30), (0.5, 9, 31), (1, 8, 31)], 0),  # nothing gains
+        ([(0, 10, None), (0.5, 20, None), (1, 25, None)], 1),
+    ],
+)
+def test_the_mean_is_chosen_by_both_dev_scores(points, share):
+    assert chosen_share([Point(*point) for point in points], most_lost=0.5).share == share
+
+
+def test_a_judgement_needs_a_significant_gain():
+    def judged(after, p):
+        change = Change("BLEU", 20.0, after, None, None, p)
+        rest: dict[str, Any] = dict.fromkeys(("n_read", "n_clean", "n_train", "n_test", "n_mix", "n_general"), 0)
+        rest |= {"unseen": [], "general": [], "curve": [], "examples": []}
+        return Judgement(base="b", model=None, memory="m", domain=[change], general_of="", **rest)
+
+    assert judged(22.0, 0.01).is_better
+    assert not judged(22.0, 0.2).is_better and not judged(18.0, 0.01).is_better and not judged(22.0, None).is_better

@@ -1,0 +1,142 @@
+"""A memory becomes train, dev and test text, or a message says why it does not suit the model."""
+
+import random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tiny_corpus import WORDS
+from tiny_models import write_lines
+
+from mtkit.adaptation.general import prepare_general
+from mtkit.adaptation.memory import prepare_memory
+from mtkit.bundle import read_bundle, save_bundle
+from mtkit.config.tokenizer import TokenizerConfig
+from mtkit.data.corpus import read_pairs
+from mtkit.errors import DataError
+from mtkit.model.transformer import Transformer
+from mtkit.tokens.tokenizer import Tokenizer, train_tokenizer
+
+
+@pytest.fixture(scope="module")
+def base(shared_bundle, tmp_path_factory):
+    """A bundle whose source tokenizer has learned English words, and its target tokenizer French ones."""
+    folder = tmp_path_factory.mktemp("base")
+    for side, words in (("src", WORDS), ("tgt", WORDS.values())):
+        train_tokenizer([" ".join(words)] * 50, TokenizerConfig(vocab_size=290), folder / f"{side}.spm")
+    cfg = read_bundle(shared_bundle).config
+    cfg = cfg.model_copy(update={"data": cfg.data.model_copy(update={"src_lang": "en", "tgt_lang": "fr"})})
+    sizes = [Tokenizer.load(folder / f"{side}.spm").vocab_size for side in ("src", "tgt")]
+    weights = Transformer(cfg.model, *sizes).state_dict()
+    save_bundle(folder / "model", weights, cfg, folder / "src.spm", folder / "tgt.spm", training={})
+    return read_bundle(folder / "model")
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    """400 pairs of sentences of eight words that no other pair has."""
+    draw = random.Random(1)
+
+    def sentence(letters):
+        return " ".join("".join(draw.choices(letters, k=5)) for _ in range(8))
+
+    return [(sentence("abcdefghijk"), sentence("lmnopqrstuv")) for _ in range(400)]
+
+
+def tsv(path, pairs):
+    return write_lines(path, [f"{src}\t{tgt}" for src, tgt in pairs])
+
+
+@pytest.fixture(autouse=True)
+def _without_rules(monkeypatch):
+    """Sentences of random words are not good ones; the rules have tests of their own."""
+    monkeypatch.setattr("mtkit.corpora.cleaning.clean.active_rules", lambda cfg: ["empty", "max_letters"])
+    monkeypatch.setattr("mtkit.adaptation.memory.foreign_lines", lambda *_: {})
+
+
+def test_the_parts_share_no_pair_and_hold_what_is_clean(base, pairs, tmp_path):
+    path = tsv(tmp_path / "memory.tsv", [*pairs, *pairs[:50], ("", "rien")])
+    memory = prepare_memory([path], base, tmp_path / "out")
+    assert memory.n_read >= 450 and memory.n_clean == 400
+    parts = [{(pair.src, pair.tgt) for pair in memory.pairs(part)} for part in ("train", "dev", "test")]
+    assert [len(part) for part in parts[1:]] == [40, 60]
+    assert parts[0] and not (parts[0] & parts[1] or parts[0] & parts[2] or parts[1] & parts[2])
+    assert set.union(*parts) <= {*pairs}
+    assert prepare_memory([path], base, tmp_path / "out") == memory, "a second call uses what the first has done"
+
+
+def test_a_swapped_memory_is_told_the_direction_of_the_model(base, tmp_path):
+    drawn = [random.Random(i).choices(list(WORDS), k=8) for i in range(100)]
+    path = tsv(tmp_path / "memory.tsv", [(" ".join(map(WORDS.__getitem__, words)), " ".join(words)) for words in drawn])
+    with pytest.raises(DataError, match=r"memory\.tsv: its sides are swapped: .* translates en-fr"):
+        prepare_memory([path], base, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_memory_in_another_language_is_refused_by_its_name(base, pairs, tmp_path, monkeypatch):
+    monkeypatch.setattr("mtkit.adaptation.memory.foreign_lines", lambda texts, lang, *_: {0: "de 1.00"})
+    path = tsv(tmp_path / "memory.tsv", pairs)
+    with pytest.raises(DataError, match=r"the source side is in German, but .* translates en-fr"):
+        prepare_memory([path], base, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("n", "times", "finding"), [(10, 1, "only 10 pairs, "), (1, 500, "only 1 pair of 500 are left after cleaning")]
+)
+def test_too_small_a_memory_is_refused(base, pairs, tmp_path, n, times, finding):
+    path = tsv(tmp_path / "memory.tsv", pairs[:n] * times)
+    with pytest.raises(DataError, match=rf"memory\.tsv: {finding}.* at least 100 .*decode\.terminology"):
+        prepare_memory([path], base, tmp_path / "out")
+    assert not (tmp_path / "out" / "parts").exists()
+
+
+def test_characters_without_pieces_are_reported(base, pairs, tmp_path, log_text):
+    path = tsv(tmp_path / "memory.tsv", [(f"{src} ℃ ℃", tgt) for src, tgt in pairs])
+    memory = prepare_memory([path], base, tmp_path / "out")
+    assert memory.unseen[0].startswith("source side: ") and "℃ (800 times)" in memory.unseen[0]
+    assert "℃ (800 times)" in log_text()
+
+
+class Shouting:
+    """Stands in for a translator: it answers in capitals, and its answer to "fault" looks broken."""
+
+    def stream(self, lines):
+        for line in lines:
+            yield SimpleNamespace(text=line.upper(), faults=("loop",) if line == "fault" else ())
+
+
+TRANSLATOR: Any = Shouting()
+
+
+def test_general_text_gives_sources_to_mix_in_and_references_to_measure_by(tmp_path):
+    lines = [f"line {i}" for i in range(100)]
+    path = tsv(tmp_path / "general.tsv", [(line, f"ligne {line}") for line in lines])
+    general = prepare_general([path], [], ("en", "fr"), TRANSLATOR, tmp_path / "out", n_mix=20, seconds=1e9)
+    read = {part: [pair[:2] for pair in read_pairs([getattr(general, part)])] for part in ("mix", "dev", "test")}
+    assert [len(read[part]) for part in read] == [20, 10, 20] == [general.n_mix, 10, 20]
+    assert general.has_references and all(tgt == f"ligne {src}" for part in ("dev", "test") for src, tgt in read[part])
+    assert all(tgt == src.upper() for src, tgt in read["mix"])
+    assert len({src for part in read.values() for src, _ in part}) == 50
+
+
+def test_without_references_the_models_own_translations_are_those_of_the_general_text(tmp_path):
+    path = write_lines(tmp_path / "general.txt", [*(f"line {i}" for i in range(99)), "fault"])
+    general = prepare_general([path], [], ("en", "fr"), TRANSLATOR, tmp_path / "out", n_mix=1000, seconds=1e9)
+    assert not general.has_references
+    assert general.dev and general.test
+    assert all(pair.tgt == pair.src.upper() for pair in read_pairs([general.dev, general.test]))
+    assert general.n_mix in (69, 70) and all(pair.src != "fault" for pair in read_pairs([general.mix]))
+
+
+def test_without_general_text_the_memorys_own_sources_are_mixed_in(tmp_path):
+    general = prepare_general([], ["a", "b", "b"], None, TRANSLATOR, tmp_path / "out", n_mix=9, seconds=1e9)
+    assert [pair[:2] for pair in read_pairs([general.mix])] == [("a", "A"), ("b", "B")]
+    assert general.dev is None and general.test is None
+
+
+def test_too_little_general_text_is_refused_and_leaves_nothing(tmp_path):
+    path = write_lines(tmp_path / "general.txt", ["line"] * 60)
+    with pytest.raises(DataError, match=r"general\.txt: only 1 line"):
+        prepare_general([path], [], None, TRANSLATOR, tmp_path / "out", n_mix=9, seconds=1e9)
+    assert not (tmp_path / "out").exists()
