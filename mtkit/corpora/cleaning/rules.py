@@ -4,6 +4,7 @@ Each rule is a function of a window and the settings, without state, so a pair's
 is cut into windows (in the rule `language`, with its blocks of neighbours, if no cut divides a block).
 """
 
+import itertools
 import math
 import re
 from collections import Counter
@@ -32,6 +33,15 @@ _SHORT_TERM = 2.0  # see max_length_ratio
 _ADDRESS_OR_PATH = re.compile(r"://|www\.|@|/|\\|\.[a-z]{2,}", re.IGNORECASE)
 _TELEPHONE = re.compile(r"\(?\d[\d\s().,:/-]{3,22}\d")
 _MOST_SHOWN = 60  # characters of a value
+_POSITION = re.compile(r"%\d+\$")  # of a placeholder that says which value it takes, such as %2$s
+_UNNUMBERED = re.compile(r"%[^%(<{]")
+_IN_BRACKETS = re.compile(r"<([^\W\d_][\w .-]{0,60})>")
+_TYPED = "<...>"
+_ELEMENT = re.compile(  # of HTML
+    r"a|b|big|blockquote|br|center|code|dd|del|div|dl|dt|em|font|h[1-6r]|i|img|ins|kbd|li|ol|p|pre|q|s|small|span|strike"
+    r"|strong|su[bp]|table|tbody|t[dhrt]|thead|ul?|wbr",
+    re.IGNORECASE,
+)
 _MAYBE_COPIED = 0.5  # share of the target's words, below which it cannot be a copy
 _LONGEST_PERIOD = 40  # tokens
 
@@ -148,7 +158,7 @@ def numbers(window: Window, cfg: CleanConfig) -> Verdicts:
         src, tgt = window.src.texts[i], window.tgt.texts[i]
         if sorted(re.findall(r"\d+", src)) == sorted(re.findall(r"\d+", tgt)):
             continue
-        src, tgt = without_addresses(src), without_addresses(tgt)
+        src, tgt = (_POSITION.sub("%", without_addresses(text)) for text in (src, tgt))
         lost, added = lost_numbers(src, tgt, tgt_lang=tgt_lang), lost_numbers(tgt, src, tgt_lang=src_lang)
         if lost or added:
             verdicts[i] = _only(lost, added)
@@ -177,10 +187,19 @@ def placeholders(window: Window, cfg: CleanConfig) -> Verdicts:
     """Drop pairs with different placeholders of programs."""
 
     def placeholders_of(text: str, other: str) -> Counter[str]:
-        found = (match[0] for match in PLACEHOLDER_IN_LINE.finditer(text))
-        return Counter(part for part in found if not _is_percentage(part, other))
+        found = [match[0] for match in PLACEHOLDER_IN_LINE.finditer(text)]
+        found = [part for part in found if not _is_percentage(part, other)]
+        return Counter(_numbered(found) if _POSITION.search(other) else found)
 
     return _differing(window, "%{$", placeholders_of)
+
+
+def _numbered(placeholders: list[str]) -> list[str]:
+    """Return "%s %d" as "%1$s %2$d", which other languages reorder; unchanged if one has a number already."""
+    if any(_POSITION.match(part) for part in placeholders):
+        return placeholders
+    numbers = itertools.count(1)
+    return [f"%{next(numbers)}${part[1:]}" if _UNNUMBERED.match(part) else part for part in placeholders]
 
 
 def _is_percentage(placeholder: str, other: str) -> bool:
@@ -190,12 +209,22 @@ def _is_percentage(placeholder: str, other: str) -> bool:
 
 
 def tags(window: Window, cfg: CleanConfig) -> Verdicts:
-    """Drop pairs with different markup, whatever its attributes."""
+    """Drop pairs with different markup, whatever its attributes.
+
+    A word in angle brackets, such as the <file> of "add <file>", stands for what the user types, and is translated.
+    """
 
     def tags_of(text: str, other: str) -> Counter[str]:
-        return Counter(tag_names(text))
+        typed = [match[1] for match in _IN_BRACKETS.finditer(text) if _is_typed(match[1], text)]
+        markup = Counter(tag_names(text)) - Counter(f"<{word.split()[0].lower()}>" for word in typed)
+        return markup + Counter({_TYPED: len(typed)})
 
     return _differing(window, "<", tags_of)
+
+
+def _is_typed(word: str, text: str) -> bool:
+    """Return whether a word in angle brackets stands for what the user types: no element of HTML, nothing closes it."""
+    return not _ELEMENT.fullmatch(word) and f"</{word}>" not in text
 
 
 def repetition(window: Window, cfg: CleanConfig) -> Verdicts:

@@ -91,6 +91,9 @@ def test_repairing_lines_together_is_repairing_each(lines):
         ("Delete {count} of these files?", "Diese Dateien jetzt löschen?", "placeholders", "{count}"),
         ("Saving %s to the disk now.", "Speichere %d jetzt auf die Platte.", "placeholders", "%d"),
         ("This is <b>very</b> important.", "Das ist sehr wichtig für uns.", "tags", "<b> </b>"),
+        ("Now add <object> to the list.", "Jetzt auf die Liste setzen.", "tags", "source only: <...>"),
+        ("This is <b>very important.", "Das ist sehr wichtig für uns.", "tags", "<b>"),
+        ("Moving %s to the line %d now.", "Verschiebe jetzt %2$s auf Zeile %1$d.", "placeholders", "%1$s"),
         ("I like it very much here.", "Ich mag es sehr sehr sehr sehr sehr gern.", "repetition", "sehr"),
     ],
 )
@@ -116,6 +119,8 @@ def test_a_rule_drops_what_it_is_for(src, tgt, rule, value):
         ("No, no, no!", "Nein, nein, nein!", ("en", "de")),
         ("Click <a href='x'>here</a>.", "Klicken Sie <a>hier</a>.", ("en", "de")),
         ("100 % sure", "Zu 100 % sicher", ("en", "de")),
+        ("Add <object> to <old file> now.", "Jetzt <Objekt> zu <Änderung> hinzufügen.", ("en", "de")),
+        ("Moving %s to the line %d now.", "In die Zeile %2$d wird jetzt %1$s verschoben.", ("en", "de")),
         ("I want to drink a cup of hot tea with my friends tomorrow.", "明天我想和朋友们一起喝杯热茶。", ("en", "zh")),
         ("I am going to school by train today with my mother.", "今日は母と電車で学校に行きます。", ("en", "ja")),
         ("I want to eat rice at the restaurant near my house.", "ฉันอยากกินข้าวที่ร้านอาหารใกล้บ้านของฉัน", ("en", "th")),
