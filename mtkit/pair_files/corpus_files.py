@@ -15,6 +15,7 @@ from mtkit.pair_files.encodings import as_utf8
 from mtkit.pair_files.pairs import Languages, Pair, Tally, segment
 
 _WRITERS = {".csv": tables.csv_writing, ".jsonl": json_lines.writing, ".tmx": tmx.writing, ".tsv": tables.tsv_writing}
+WRITTEN = tuple(_WRITERS)  # file extensions of one file with both sides
 
 
 def read_one_file(

@@ -44,8 +44,8 @@ def clean(
         typer.Option(
             "--output",
             "-o",
-            help="Write the kept pairs to this .tsv file, or to two text files, source first, if you give the "
-            "option twice; names may also end in .gz, .xz or .zst. For the corpora of a config, a folder.",
+            help="Write the kept pairs to this .tsv, .tmx, .csv or .jsonl file, or to two text files, source first, if "
+            "you give the option twice; names may also end in .gz, .xz or .zst. For the corpora of a config, a folder.",
         ),
     ] = None,
     config_path: Annotated[
@@ -98,6 +98,8 @@ def clean(
         _show_sample(files, languages, cfg, workers, as_json)
         return
     outputs = _outputs(output or [], rejected, files, is_config=not corpora)
+    if corpora and len(outputs[0].kept) == 1:
+        corpus_files.check_outputs(outputs[0].kept, languages)
     corpus_files.check_order(output or [], languages)
     result = clean_job.run_clean(
         files,

@@ -28,8 +28,9 @@ from mtkit.jobs.executors import Executor
 from mtkit.jobs.job import Counts, Job, Stage, run_job
 from mtkit.jobs.shards import shard_folder
 from mtkit.pair_files.compression import open_output, pack, packing
+from mtkit.pair_files.corpus_files import read_tsv, writing
 from mtkit.pair_files.lines import as_column, read_scores
-from mtkit.pair_files.pairs import Pair, place_of
+from mtkit.pair_files.pairs import Pair, Tally, place_of
 
 WINDOW_PAIRS = 5 * 4096  # of a shard: a multiple of the blocks of `language`
 _AT_ONCE = 4096  # pairs that are judged together
@@ -74,7 +75,7 @@ def run_clean(
         others = _chosen(job, cfg, len(windows), n_left)
         write = _Write(windows, job.folder / "rules", outputs, repeats, near, others)
         written = job.run(_stage("write", write, windows))
-        job.finish(lambda: _join(job, outputs, windows))
+        job.finish(lambda: _join(job, outputs, windows, langs))
         return _result(n_pairs, cfg, judged, written)
 
     return run_job(
@@ -224,7 +225,7 @@ def _row(pair: Pair, rule: str, value: str) -> str:
     return "\t".join([pair.file, str(pair.line), rule, *map(as_column, (value, pair.src, pair.tgt))]) + "\n"
 
 
-def _join(job: Job, outputs: Sequence[Output], windows: Windows) -> None:
+def _join(job: Job, outputs: Sequence[Output], windows: Windows, langs: tuple[str, str]) -> None:
     """Write the outputs from the shards."""
     for output in outputs:
         shards = [i for i, (corpus, _, _) in enumerate(windows.windows) if corpus in output.corpora]
@@ -232,6 +233,12 @@ def _join(job: Job, outputs: Sequence[Output], windows: Windows) -> None:
         job.concatenate(
             "write", shards, output.rejected_name, output.rejected, header=pack(header, packing(output.rejected))
         )
+        if output.is_of_another_format:
+            with writing(output.kept, langs) as write:
+                for index in shards:
+                    for pair in read_tsv(job.intact("write", index, output.shard_names[0]), Tally()):
+                        write(pair.src, pair.tgt)
+            continue
         for name, path in reversed([*zip(output.shard_names, output.kept, strict=True)]):  # the first file comes last
             empty = b"" if shards else pack(b"", packing(path))  # an empty compressed file still has a header
             job.concatenate("write", shards, name, path, header=empty)

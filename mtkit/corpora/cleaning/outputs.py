@@ -7,6 +7,8 @@ from pathlib import Path
 from mtkit.config.data import CorpusFiles
 from mtkit.errors import UsageError
 from mtkit.pair_files.compression import packing
+from mtkit.pair_files.corpus_files import WRITTEN
+from mtkit.pair_files.one_file import extension
 
 _REJECTED = ".rejected.tsv.gz"
 
@@ -26,6 +28,11 @@ class Output:
         return [f"{side}{packing(path)}" for side, path in zip(sides, self.kept, strict=True)]
 
     @property
+    def is_of_another_format(self) -> bool:
+        """Whether the shards of kept pairs, which are TSV, are not in the format of the output."""
+        return len(self.kept) == 1 and extension(self.kept[0]) != ".tsv"
+
+    @property
     def rejected_name(self) -> str:
         """Return the name of the file of dropped pairs in a shard."""
         return f"rejected{packing(self.rejected)}"
@@ -37,10 +44,10 @@ def one_output(kept: Sequence[Path], rejected: Path | None, corpora: Sequence[Co
         if path.is_dir():
             raise UsageError(f"--output {path}: is a folder, which only the corpora of a config can go to; name a file")
     unpacked = [path.with_suffix("") if packing(path) else path for path in kept]
-    if len(kept) > 2 or (len(kept) == 1 and unpacked[0].suffix != ".tsv"):
+    if len(kept) > 2 or (len(kept) == 1 and extension(kept[0]) not in WRITTEN):
         raise UsageError(
-            f"--output {' '.join(map(str, kept))}: give one name that ends in .tsv, or two names, source first, such "
-            "as -o clean.en -o clean.de; mtkit data convert makes other formats from these"
+            f"--output {' '.join(map(str, kept))}: give one name that ends in {', '.join(WRITTEN)}, or two names, "
+            "source first, such as -o clean.en -o clean.de"
         )
     name = unpacked[0].stem if len(kept) == 1 or unpacked[0].suffix else unpacked[0].name
     output = Output(tuple(kept), rejected or kept[0].with_name(f"{name}{_REJECTED}"), range(len(corpora)))

@@ -4,6 +4,7 @@ import os
 import re
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import yaml
@@ -36,6 +37,23 @@ def test_two_files_are_cleaned_without_a_config():
     assert "warning: duplicates drops 37.50%" in result.stderr
     rejected = gzip.decompress(Path("b.rejected.tsv.gz").read_bytes()).decode()
     assert rejected.splitlines()[1].split("\t")[:3] == ["a.en", "2", "numbers"]
+
+
+@pytest.mark.parametrize("name", ["b.tmx", "b.tmx.gz"])
+def test_the_kept_pairs_can_be_a_tmx(name):
+    result = clean("a.en", "a.de", "-o", name)
+    assert result.exit_code == 0, result.stderr
+    content = Path(name).read_bytes()
+    root = ElementTree.fromstring(gzip.decompress(content) if name.endswith(".gz") else content)
+    assert [seg.text for seg in root.iter("seg")] == [side for i in (0, 2, 3) for side in (EN[i], DE[i])]
+    assert Path("b.rejected.tsv.gz").exists()
+
+
+def test_a_tmx_needs_both_languages():
+    Path("a.en").rename("one.txt")
+    Path("a.de").rename("two.txt")
+    result = clean("one.txt", "two.txt", "-o", "b.tmx")
+    assert result.exit_code == 2 and "--langs" in result.stderr and not Path("b.tmx").exists()
 
 
 def test_outputs_with_the_languages_the_other_way_round_are_refused():
@@ -95,7 +113,7 @@ def test_the_corpora_of_a_config_go_to_a_folder_and_stdout_has_their_entries(tmp
     [
         (["a.en", "a.de"], "--output"),
         ([], "nothing to clean"),
-        (["a.en", "a.de", "-o", "b.tmx"], ".tsv"),
+        (["a.en", "a.de", "-o", "b.xlsx"], ".tsv"),
         (["a.en", "a.de", "-o", "a.en", "-o", "b.de"], "one of the corpora"),
         (["a.en", "a.de", "-o", "b.en", "-o", "b.en"], "named twice"),
         (["a.en", "a.de", "-o", "no/b.tsv"], "no folder"),
