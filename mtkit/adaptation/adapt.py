@@ -35,7 +35,9 @@ _FOR_MIX, _FOR_CURVE = 0.1, 0.15  # of the budget, at most: own translations of 
 _LEAST_ON_DEV = 50  # sentences
 _LEAST_TRAINING = 0.3  # of the budget
 _SPARE_S = 5.0  # for tests, loading and writing
-_MIXED = 1.0  # general pairs drawn for each pair of the memory
+# Pairs with the base's own translations that an epoch draws for each pair of the memory. The second holds for the
+# memory's own sources, because the memory has other translations of them. We have compared neither with other values.
+_MIXED, _MIXED_OWN = 1.0, 0.2
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,7 @@ class _Adaptation:
         self.base, self.out = base, out
         self.memory_paths, self.general_paths = memory_paths, general_paths
         self.seconds, self.since, self.settings = seconds_of(budget), since, settings
+        self.mixed = _MIXED if general_paths else _MIXED_OWN
         self.metric = MetricSettings(tokenizer_for(base.config.data.tgt_lang))
         self.device = choose_device("auto")
         set_threads(usable_cores())
@@ -196,7 +199,7 @@ class _Adaptation:
             languages_of(self.base),
             Translator.from_bundles([greedy], threads=usable_cores()),
             self.out / "general",
-            n_mix=round(2 * _MIXED * len(train)),
+            n_mix=round(2 * self.mixed * len(train)),
             seconds=_FOR_MIX * self.seconds,
         )
 
@@ -224,7 +227,7 @@ class _Adaptation:
         n_train = len(memory.pairs("train"))
         corpora: list[dict[str, Any]] = [{**files(memory.train), "tag": base.decode.tag}]
         if general.n_mix:
-            weight = min(1.0, _MIXED * n_train / general.n_mix)
+            weight = min(1.0, self.mixed * n_train / general.n_mix)
             corpora.append({**files(general.mix), "tag": base.decode.tag, "weight": weight})
         return Config.model_validate(
             {
