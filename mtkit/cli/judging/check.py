@@ -85,7 +85,7 @@ def check(
         raise UsageError("--sources and --hyp do not use a model: leave out --model and the options for translating")
     if (sources or hyp) and suite_path is None:
         raise UsageError("--sources and --hyp need a SUITE")
-    suite = _robust_suite(models or []) if suite_path is None else suites.load_suite(suite_path)
+    suite, of_text = _robust_suite(models or []) if suite_path is None else (suites.load_suite(suite_path), [])
     if sources:
         for line in suite.sources:
             print(line)
@@ -93,7 +93,7 @@ def check(
     if hyp is not None:
         origin, texts = {"hyp": str(hyp)}, _given(hyp, suite)
     else:
-        translator, folders = _load(models or [], translating, suite)
+        translator, folders = _load(models or [], translating, suite, of_text)
         origin, texts = {"model": ", ".join(folders)}, _translated(translator, suite)
     result = report.run_suite(suite, lambda lines: texts)
     if junit is not None:
@@ -109,8 +109,8 @@ def check(
         raise typer.Exit(1)
 
 
-def _robust_suite(models: Sequence[Path]) -> suites.Suite:
-    """Return the suite of the dev pairs of the first model's config."""
+def _robust_suite(models: Sequence[Path]) -> tuple[suites.Suite, list[str]]:
+    """Return the suite of the dev pairs of the first model's config, and the settings with which it reads them."""
     from mtkit import bundle
     from mtkit.data import dev_text
     from mtkit.evaluation.behaviour import checks
@@ -118,9 +118,14 @@ def _robust_suite(models: Sequence[Path]) -> suites.Suite:
 
     [folder, *_] = model_folders(models)
     config, data = folder / "config.yaml", bundle.read_bundle(folder).config.data
-    sets = dev_text.read_dev_text(data.dev, _N_PAIRS, config=config, remedy="put it there, or give a SUITE")
-    pairs = [(pair.src, pair.tgt) for dev in sets for pair in dev.pairs]
-    return suites.robust_suite(pairs, checks.Languages(data.src_lang, data.tgt_lang), config)
+    tag = data.dev[0].tag
+    dev = [corpus for corpus in data.dev if corpus.tag == tag]
+    if len(dev) < len(data.dev):
+        log.warning(f"{config}: only the dev sets with the tag {tag} are checked; give the others in a SUITE")
+    sets = dev_text.read_dev_text(dev, _N_PAIRS, config=config, remedy="put it there, or give a SUITE")
+    pairs = [(pair.src, pair.tgt) for text in sets for pair in text.pairs]
+    suite = suites.robust_suite(pairs, checks.Languages(data.src_lang, data.tgt_lang), config)
+    return suite, [f"decode.tag={tag or 'null'}"]
 
 
 def _given(hyp: Path, suite: suites.Suite) -> list[str]:
@@ -133,14 +138,16 @@ def _given(hyp: Path, suite: suites.Suite) -> list[str]:
     return texts
 
 
-def _load(models: Sequence[Path], translating: Translating, suite: suites.Suite) -> tuple[mtkit.Translator, list[str]]:
+def _load(
+    models: Sequence[Path], translating: Translating, suite: suites.Suite, of_text: Sequence[str]
+) -> tuple[mtkit.Translator, list[str]]:
     from mtkit import bundle
 
     folders = model_folders(models)
     data = bundle.read_bundle(folders[0]).config.data
     if warning := suite.languages.warning(data.src_lang, data.tgt_lang):
         log.warning(f"{folders[0]}: {warning}")
-    return translating.load(folders), [str(folder) for folder in folders]
+    return translating.load(folders, of_text), [str(folder) for folder in folders]
 
 
 def _translated(translator: mtkit.Translator, suite: suites.Suite) -> list[str]:

@@ -35,6 +35,7 @@ class CheckResult:
     threshold: float
     cases: tuple[CaseResult, ...]
     n_left_out: int  # lines of its file without anything to check
+    without_lines: tuple[str, ...] = ()  # changes of the robustness check that apply to none of its lines
 
     @property
     def failing(self) -> list[CaseResult]:
@@ -111,7 +112,8 @@ def _judge(prepared: PreparedCheck, suite: Suite, translations: dict[str, str]) 
             problem = prepared.check.problem(case, texts, suite.languages)
         results.append(CaseResult(case, texts[: len(case.sources)], problem, scores))
     check = prepared.check
-    return CheckResult(prepared.name, check.check, check.threshold, tuple(results), prepared.n_left_out)
+    without = check.without_lines(prepared.cases) if isinstance(check, RobustCheck) else ()
+    return CheckResult(prepared.name, check.check, check.threshold, tuple(results), prepared.n_left_out, without)
 
 
 def as_dict(result: SuiteResult) -> dict[str, Any]:
@@ -139,6 +141,7 @@ def as_dict(result: SuiteResult) -> dict[str, Any]:
                     }
                     for result in check.cases
                 ],
+                **({"changes_without_lines": check.without_lines} if check.without_lines else {}),
             }
             for check in result.checks
         ],
@@ -155,10 +158,19 @@ def as_lines(result: SuiteResult, n_shown: int) -> Iterator[str]:
         count = f"{check.n_passed:,} of {len(check.cases):,}"
         required = f", {check.threshold:.0%} must pass" if 0 < check.threshold < 1 else ""
         left_out = f"; nothing to check in {counted(check.n_left_out, 'line')}" if check.n_left_out else ""
+        scores = [result.scores for result in check.cases if result.scores]
+        if scores and check.threshold == 0:
+            count = counted(len(scores), "change")
         yield f"{check.name:{width}}  {count:>14}  {verdict}{required}{left_out}"
-        for scores in [result.scores for result in check.cases if result.scores]:
-            yield f"    {scores.change:14} {scores}, {counted(scores.n_lines, 'line')}"
+        if scores:
+            yield "    change         score of the changed lines, and of the same lines without the change (clean)"
+        for each in scores:
+            yield f"    {each.change:14} {each}, {counted(each.n_lines, 'line')}"
+        for change in check.without_lines:
+            yield f"    {change:14} applies to none of the lines"
         yield from _failures(check, n_shown)
+    if all(check.threshold == 0 for check in result.checks):
+        return  # nothing can fail
     n_cases = sum(len(check.cases) for check in result.checks)
     n_failing = sum(len(check.failing) for check in result.checks)
     n_failed = len(result.failed)

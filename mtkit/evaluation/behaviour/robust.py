@@ -16,6 +16,7 @@ from mtkit.evaluation.metrics.scores import corpus_bleu, corpus_chrf
 from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
 
 _JOINED = 2, 3  # sentences in a line
+_JOINED_NAMES = tuple(f"joined {n}" for n in _JOINED)
 _N_SHOWN = 3  # sources in reports
 Metric = Literal["bleu", "chrf"]
 
@@ -86,6 +87,12 @@ class RobustCheck(Check):
         )
         return [(set(pairs), case) for case in cases if case.wanted]
 
+    def without_lines(self, cases: Sequence[Case]) -> tuple[str, ...]:
+        """Return the changes that apply to none of the pairs, so that they have no case."""
+        named = chain.from_iterable(_JOINED_NAMES if name == "joined" else (name,) for name in self.changes)
+        made = {case.change for case in cases if isinstance(case, ChangedCase)}
+        return tuple(name for name in named if name not in made)
+
     def problem(self, case: Case, texts: Sequence[str], languages: Languages) -> str:
         """Return what the change costs if it is too much, or ""."""
         return self.problem_of(self.scores(case, texts, languages))
@@ -124,9 +131,9 @@ def _joined_cases(name: ModifierName, pairs: Sequence[tuple[str, str]], _: Langu
     """Return a case with lines of two sentences, and one with lines of three; a shorter rest makes no line."""
     ending = [pair for pair in pairs if can_continue(*pair)]
     cases = []
-    for n in _JOINED:
+    for n, change in zip(_JOINED, _JOINED_NAMES, strict=True):
         lines = [tuple(zip(*ending[start : start + n], strict=True)) for start in range(0, len(ending) - n + 1, n)]
-        cases.append(_case(f"{name} {n}", name, [(srcs, joined(srcs), joined(tgts)) for srcs, tgts in lines]))
+        cases.append(_case(change, name, [(srcs, joined(srcs), joined(tgts)) for srcs, tgts in lines]))
     return cases
 
 

@@ -11,6 +11,7 @@ from mtkit.config.reading.loading import read_yaml
 from mtkit.config.reading.problems import Origin, Problem, explain, report
 from mtkit.config.reading.yaml_text import KeyPath, ParsedYaml
 from mtkit.config.section import Section
+from mtkit.console import counted
 from mtkit.data.corpus import evenly_spaced
 from mtkit.errors import ConfigError, DataError, did_you_mean
 from mtkit.evaluation.behaviour.checks import (
@@ -76,9 +77,17 @@ class Suite:
 
 
 def robust_suite(pairs: Sequence[tuple[str, str]], languages: Languages, path: Path) -> Suite:
-    """Return a suite that reports how well changed text is translated. path: the config that names the pairs."""
+    """Return a suite that reports how well changed text is translated. path: the config that names the pairs.
+
+    Raises DataError if no change applies to any pair.
+    """
     check = RobustCheck(translations=[Expectation(src=src, one_of=[tgt]) for src, tgt in pairs])
     cases = tuple(case for _, case in check.cases(check.rows(), languages))
+    if not cases:
+        raise DataError(
+            f"{path}: no change applies to the {counted(len(pairs), 'pair')} of data.dev, because they have no case, "
+            "no final mark and no word in which a typo could be; give a SUITE"
+        )
     return Suite(path, languages, (PreparedCheck("robust", check, cases, 0),))
 
 

@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 
 from mtkit.bundle import load_bundle, save_bundle
 from mtkit.cli import app
+from mtkit.cli.judging.check import _robust_suite
+from mtkit.config.data import DevCorpus
 from mtkit.translation.translator import Translator
 
 SUITE = """
@@ -118,6 +120,23 @@ def test_a_model_of_other_languages_gives_a_warning(run, shared_bundle, tmp_path
     save_bundle(tmp_path / "german", bundle.model.state_dict(), cfg, *spm, training={})
     message = "warning: german: translates en to de (see its config), but the suite is for en to fr"
     assert message in run("--model", "german").stderr
+
+
+def test_without_a_suite_the_dev_sets_of_one_tag_are_read_with_it(shared_bundle, tmp_path, log_text):
+    dev = []
+    for tag, line in (("<2de>", "First one.\tErste."), ("<2fr>", "Second one.\tDeux.")):
+        path = tmp_path / f"{tag[2:4]}.tsv"
+        path.write_text(f"{line}\n")
+        dev.append(DevCorpus(tsv=path, tag=tag, name=tag[2:4]))
+    bundle = load_bundle(shared_bundle)
+    cfg = bundle.config.model_copy(update={"data": bundle.config.data.model_copy(update={"dev": dev})})
+    spm = shared_bundle / "src.spm", shared_bundle / "tgt.spm"
+    save_bundle(tmp_path / "tagged", bundle.model.state_dict(), cfg, *spm, training={})
+    suite, settings = _robust_suite([tmp_path / "tagged"])
+    assert settings == ["decode.tag=<2de>"]
+    assert "FIRST ONE." in suite.sources
+    assert not any("econd" in line for line in suite.sources)
+    assert "the tag <2de>" in log_text()
 
 
 @pytest.mark.parametrize(

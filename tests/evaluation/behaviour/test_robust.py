@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import sacrebleu
 
+from mtkit.errors import DataError
 from mtkit.evaluation.behaviour.checks import Languages
 from mtkit.evaluation.behaviour.report import as_dict, as_lines, run_suite
 from mtkit.evaluation.behaviour.robust import ChangedCase
@@ -65,6 +66,24 @@ def test_the_same_text_is_always_changed_in_the_same_way():
     assert set(first.sources) >= {line for line in second.sources if " yesterday" in line and line.count("saw") == 1}
 
 
+def test_changes_that_apply_to_no_line_are_named():
+    suite = robust_suite([("现在玩游戏。", "Play now.")] * 5, Languages("zh", "en"), Path("config.yaml"))
+    result = run_suite(suite, lambda lines: ["Play now."] * len(lines))
+    [check] = result.checks
+    assert [case.scores.n_lines for case in check.cases if case.scores] == [5, 2, 1]  # no mark, two and three joined
+    lines = list(as_lines(result, 5))
+    assert "only reported" in lines[0]
+    assert not any("passed" in line for line in lines)  # nothing could fail
+    without = [line.split()[0] for line in lines if "none of the lines" in line]
+    assert without == ["capitals", "lower_case", "title_case", "typos"]
+    assert as_dict(result)["checks"][0]["changes_without_lines"] == tuple(without)
+
+
+def test_pairs_without_anything_to_change_are_refused():
+    with pytest.raises(DataError, match=r"config\.yaml.* 2 pairs of data\.dev"):
+        robust_suite([("现在玩游戏", "Play now")] * 2, Languages("zh", "en"), Path("config.yaml"))
+
+
 SUITE = """
 src_lang: en
 tgt_lang: de
@@ -93,8 +112,8 @@ def test_a_limit_fails_the_changes_that_cost_more(tmp_path):
     assert failed.scores
     assert failed.scores.changed == pytest.approx(chrf)
     lines = list(as_lines(result, 5))
-    assert re.search(r"no_final_mark +chrF +100\.0, clean +100\.0 \(\+0\.0\), 2 lines", lines[2])
-    assert f"{chrf:.1f}, clean 100.0" in lines[1]
+    assert re.search(r"no_final_mark +chrF +100\.0, clean +100\.0 \(\+0\.0\), 2 lines", lines[3])
+    assert f"{chrf:.1f}, clean 100.0" in lines[2]
     assert any("capitals" in line and "at most 2 points" in line for line in lines)
     [reported] = json.loads(json.dumps(as_dict(result)))["checks"]
     assert [case["scores"]["change"] for case in reported["cases"]] == ["capitals", "no_final_mark"]
