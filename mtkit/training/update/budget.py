@@ -119,9 +119,12 @@ def expected_updates(cfg: TrainConfig, timing: Timing, update_s: float) -> tuple
 
 
 def least_updates(cfg: TrainConfig) -> int:
-    """Return after how many updates train.patience alone can end a run: if its first validation remains the best."""
+    """Return after how many updates train.patience alone can end a run: if its first validation remains the best.
+
+    A run with train.init_from has its first validation before its first update.
+    """
     every = VALIDATE_EVERY if cfg.validate_every == "auto" else cfg.validate_every
-    return every * (1 + (cfg.patience or 0))
+    return every * ((cfg.init_from is None) + (cfg.patience or 0))
 
 
 def _interval(timing: Timing, training: float, second_half: bool) -> float:

@@ -5,6 +5,7 @@ import os
 import re
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -19,7 +20,7 @@ from mtkit.runs.train import train
 from mtkit.training import trainer
 from mtkit.training.metrics_log import read_metrics
 from mtkit.training.preparation import pace, parallel_text, prepare, rule
-from mtkit.training.update.budget import Budget, Timing, expected_ending, expected_updates, share_used
+from mtkit.training.update.budget import Budget, Timing, expected_ending, expected_updates, least_updates, share_used
 from mtkit.training.update.optimizer_step import Updater
 from mtkit.training.update.schedule import Progress, fraction_done, learning_rate, limits_reached
 from mtkit.training.validation.forecast import ValidationCost
@@ -392,3 +393,8 @@ def test_a_run_without_dropout_stays_so_when_its_budget_is_raised(make_config, c
     train(Config.model_validate(values), since=clock.now)
     recorded = load_config(cfg.run_dir / "config.yaml").model
     assert [getattr(recorded, key) for key in rule.DROPOUTS] == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(("start", "least"), [(None, 40), (Path("runs/base"), 30)])
+def test_the_model_that_a_run_starts_from_is_its_first_validation(start, least):
+    assert least_updates(TrainConfig(patience=3, validate_every=10, init_from=start)) == least
