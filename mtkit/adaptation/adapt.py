@@ -34,7 +34,7 @@ _MOST_LOST = 0.5  # BLEU on general dev, if it has references
 _FOR_MIX, _FOR_CURVE = 0.1, 0.15  # of the budget, at most: own translations of general text; the means on dev
 _LEAST_ON_DEV = 50  # sentences
 _LEAST_TRAINING = 0.3  # of the budget
-_SPARE_S = 5.0  # for tests, loading and writing
+_SPARE_S, _MARGIN = 5.0, 1.25  # for tests, loading and writing; on the expected time of translating
 # Pairs with the base's own translations that an epoch draws for each pair of the memory. The second holds for the
 # memory's own sources, because the memory has other translations of them. We have compared neither with other values.
 _MIXED, _MIXED_OWN = 1.0, 0.2
@@ -146,7 +146,7 @@ class _Adaptation:
         general_dev = _Text.read(general.dev).first(n_on_dev)
         n_later = len(test.sources) + len(general_test.sources)
         n_later += len(_SHARES) * (len(dev.sources) + len(general_dev.sources))
-        tuned = self._tune(memory, general, reserve=n_later * per_sentence + _SPARE_S)
+        tuned = self._tune(memory, general, reserve=_MARGIN * n_later * per_sentence + _SPARE_S)
 
         curve, network = self._curve(base_model, tuned, dev, general_dev, general.has_references)
         after = self._translate(network, test, "memory's test, after")

@@ -89,10 +89,11 @@ class Judgement:
 
     def save(self, folder: Path) -> None:
         """Write the page, then the file that marks the end of the adaptation."""
+        base = Path(self.base)  # perhaps the bundle in the folder of its run
         write_page(
             folder / PAGE,
             "adaptation",
-            title=f"Adaptation of {Path(self.base).name} to {self.memory}",
+            title=f"Adaptation of {base.parent.name if base.name == 'model' else base.name} to {self.memory}",
             judged=self,
             verdict=self.verdict(),
             level=LEVEL,
