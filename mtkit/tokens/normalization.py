@@ -3,7 +3,7 @@
 import itertools
 import tempfile
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -56,7 +56,8 @@ def _code_points(text: str) -> str:
     return " ".join(f"{ord(character):X}" for character in text)
 
 
-def _faithful() -> dict[str, str]:
+@cache
+def _faithful() -> Mapping[str, str]:
     """Return the table of `nfc`: compose letters and accents, make all white space spaces, drop invisible characters.
 
     Accents that have no composed letter keep their order, so a result is canonically equivalent to the text, but it is
@@ -82,7 +83,7 @@ def _equivalents(decomposed: str) -> Iterator[str]:
 
 def _plain_forms() -> dict[str, str]:
     """Return the table of `nfc_forms`: that of `nfc`, and forms of letters that mean the same as plain letters."""
-    table = _faithful()
+    table = dict(_faithful())
     forms = _characters_where(lambda c: c in _LIGATURES or unicodedata.decomposition(c).startswith(_SAME_MEANING))
     for form in forms:
         for text in (form, form + "\uff9e", form + "\uff9f"):  # alone, and before the voice marks of half-width kana
@@ -96,4 +97,4 @@ def _characters_where(test: Callable[[str], bool]) -> list[str]:
     return list(filter(test, map(chr, range(0x80, _LAST))))
 
 
-_TABLES: dict[Normalization, Callable[[], dict[str, str]]] = {"nfc": _faithful, "nfc_forms": _plain_forms}
+_TABLES: dict[Normalization, Callable[[], Mapping[str, str]]] = {"nfc": _faithful, "nfc_forms": _plain_forms}

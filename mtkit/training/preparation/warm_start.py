@@ -182,8 +182,9 @@ def freeze(model: Network, prefixes: Sequence[str]) -> None:
 
 def check_freeze(cfg: Config) -> None:
     """Raise ConfigError if a prefix in train.freeze matches no weight, or if no weight is left to train."""
-    with torch.device("meta"):  # weights with names, but without memory
-        _freeze(new_network(cfg, 8, 8), cfg.train.freeze)
+    if cfg.train.freeze:
+        with torch.device("meta"):  # weights with names but without memory; it imports a second's worth of modules
+            _freeze(new_network(cfg, 8, 8), cfg.train.freeze)
 
 
 def _freeze(model: Network, prefixes: Sequence[str]) -> None:

@@ -19,8 +19,9 @@ from mtkit.errors import BundleError, ConfigError
 from mtkit.runs.finish import weights_wanted
 from mtkit.runs.train import train
 from mtkit.tokens.special_ids import BOS_ID
+from mtkit.training.preparation import warm_start
 from mtkit.training.preparation.prepare import check_early
-from mtkit.training.preparation.warm_start import freeze, inherit, load_start, warn_of_other_languages
+from mtkit.training.preparation.warm_start import check_freeze, freeze, inherit, load_start, warn_of_other_languages
 from mtkit.training.update.optimizer_step import Updater
 from mtkit.training.update.state import Scored, TrainState
 
@@ -236,6 +237,11 @@ def test_names_of_weights_to_be_frozen_are_checked_before_teachers_translate(tun
     with pytest.raises(ConfigError, match=r"train\.freeze: .*'embeddings'"):
         check_early(tuning(freeze=["embeddings"]))
     check_early(tuning(freeze=["encoder"]))
+
+
+def test_without_frozen_weights_no_model_is_built_for_their_names(monkeypatch):
+    monkeypatch.setattr(warm_start, "new_network", None)  # on the meta device: it imports a second's worth of modules
+    check_freeze(tiny_config({}))
 
 
 def test_a_place_without_a_model_is_an_error(tuning, tmp_path):
