@@ -38,8 +38,8 @@ CHOICES: dict[str, list[str]] = {
 }
 
 
-@pytest.mark.parametrize("activation", CHOICES["activation"])
-def test_the_count_of_weights_is_that_of_the_model(activation):
+@pytest.mark.parametrize("keys", list(itertools.combinations(CHOICES, 2)), ids="-".join)
+def test_the_count_of_weights_is_that_of_the_model(keys):
     sizes: dict[str, Any] = {
         "d_model": 8,
         "d_ff": 12,
@@ -47,10 +47,10 @@ def test_the_count_of_weights_is_that_of_the_model(activation):
         "n_encoder_layers": 1,
         "n_decoder_layers": 2,
         "max_positions": 9,
+        "max_relative_distance": 5,
     }
-    sizes["max_relative_distance"] = 5
-    for values in itertools.product(*(CHOICES | {"activation": [activation]}).values()):
-        cfg = ModelConfig.model_validate(sizes | dict(zip(CHOICES, values, strict=True)))
+    for values in itertools.product(*map(CHOICES.__getitem__, keys)):
+        cfg = ModelConfig.model_validate(sizes | dict(zip(keys, values, strict=True)))
         vocab_sizes = SRC_VOCAB, SRC_VOCAB if cfg.tie == "all" else TGT_VOCAB
         parameters = Transformer(cfg, *vocab_sizes, PAD).parameters()
         assert count_weights(cfg, *vocab_sizes) == sum(parameter.numel() for parameter in parameters), values

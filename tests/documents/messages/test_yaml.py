@@ -1,5 +1,6 @@
 """Strings in YAML: what is text, what is not, and that each scalar keeps its style."""
 
+import itertools
 import random
 from functools import partial
 
@@ -138,14 +139,14 @@ RISKY = [
 
 @pytest.mark.parametrize("style", [None, "'", '"', "|", ">"])
 @pytest.mark.parametrize("is_flow", [False, True])
-@pytest.mark.parametrize("risky", RISKY)
-def test_any_translation_is_read_as_it_is(style, is_flow, risky):
+def test_any_translation_is_read_as_it_is(style, is_flow):
     raw = yaml.safe_dump({"a": ["Some text", {"b": "Some text"}]}, default_style=style, default_flow_style=is_flow)
-    for translation in (risky, f"{risky} z", f"y {risky}"):
+    for risky, form in itertools.product(RISKY, ("{}", "{} z", "y {}")):
+        translation = form.replace("{}", risky)
         found = translated(raw.encode(), "yaml", partial(_given, translation))
         wanted = translation if not found.notes else "Some text"
-        assert yaml.safe_load(found.raw) == {"a": [wanted, {"b": wanted}]}
-        assert not found.notes or risky in ("{x", "|", "> x", "&a", "%a", "[a", "x, y]")
+        assert yaml.safe_load(found.raw) == {"a": [wanted, {"b": wanted}]}, translation
+        assert not found.notes or risky in ("{x", "|", "> x", "&a", "%a", "[a", "x, y]"), translation
 
 
 @settings(max_examples=40)
