@@ -25,6 +25,7 @@ from mtkit.model.transformer import Transformer
 from mtkit.runs.train import train
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.tokens.tokenizer import Tokenizer, train_tokenizer
+from mtkit.translation.translator import Translator
 
 MEANINGS = {"red": "rouge", "cats": "chats", "sleep": "dorment", "dogs": "chiens", "run": "courent", "now": "ici"}
 SOURCES = ["red cats sleep", "dogs run now", "", "red dogs sleep now"]
@@ -297,8 +298,19 @@ def test_a_missing_teacher_is_named(student, tmp_path):
 
 def test_teachers_with_other_target_tokens_are_no_ensemble(student, teacher, make_config, tmp_path):
     save_teacher(tmp_path / "other", make_config(), letters="qxyz")
-    with pytest.raises(BundleError, match=r"cannot be an ensemble: .*target tokenizers differ"):
+    with pytest.raises(BundleError, match=r"cannot be an ensemble: .*target tokenizers differ.*one config"):
         with_teachers_text(student([teacher, tmp_path / "other"]))
+
+
+def test_runs_of_one_config_with_other_seeds_are_an_ensemble(make_config, text, tmp_path):
+    few = {"max_steps": 2, "warmup_steps": 1, "validate_every": 2, "average_best": 1}
+    config = make_config(data={"train": [text], "dev": text}, **few)
+    seeds = [config.model_copy(update={"seed": n, "run_dir": tmp_path / f"seed-{n}"}) for n in (1, 2)]
+    bundles = [train(cfg).bundle for cfg in seeds]
+    assert (bundles[0] / "tgt.spm").read_bytes() == (bundles[1] / "tgt.spm").read_bytes()
+    weights = [(bundle / "model.safetensors").read_bytes() for bundle in bundles]
+    assert weights[0] != weights[1]
+    assert Translator.load(bundles, device="cpu").is_ensemble
 
 
 def test_unequal_files_are_reported_before_any_translation(student, engine, tmp_path):
