@@ -27,7 +27,8 @@ class TrainConfig(Section):
     init_from: ConfigPath | None = Field(
         None,
         description="run or bundle to start from, with its weights and tokenizers; it also provides all keys of "
-        "model and tokenizer that this file does not set. The run keeps that model if nothing better comes of it",
+        "model and tokenizer that this file does not set, and augment. The run keeps that model if nothing "
+        "better comes of it",
     )
     freeze: list[str] = Field(
         [], description="freeze weights whose names begin with one of these, such as encoder or tgt_embedding"

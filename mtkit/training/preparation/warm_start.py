@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from mtkit.bundle import find_model, load_network, read_bundle
 from mtkit.config.model import ModelConfig
 from mtkit.config.reading.differences import differences
-from mtkit.config.reading.loading import load_config
+from mtkit.config.reading.loading import load_written_config
 from mtkit.config.reading.problems import explain, report
 from mtkit.config.schema import Config
 from mtkit.console import log
@@ -43,7 +43,7 @@ _LEAST_BIAS = -30.0
 def inherit(cfg: Config) -> Config:
     """Fill in keys that cfg omits in model and tokenizer from the model in train.init_from.
 
-    The same applies to data.placeholders.
+    The same applies to data.placeholders, and to augment as a whole.
 
     If the run has checkpoints, they come from its own config.yaml, and that model may be gone.
     Raises ConfigError if cfg sets keys that must be the model's to other values.
@@ -53,7 +53,7 @@ def inherit(cfg: Config) -> Config:
         return cfg
     started = _has_started(cfg.run_dir)
     folder = cfg.run_dir if started else find_model(origin)
-    origin_cfg = load_config(folder / "config.yaml")
+    origin_cfg = load_written_config(folder / "config.yaml")
     if cfg.task == "translate" and origin_cfg.task != "translate":
         raise ConfigError(f"train.init_from={origin}: a translator cannot start from a classifier; choose a translator")
     if not started and cfg.task == "translate":
@@ -76,8 +76,9 @@ def inherit(cfg: Config) -> Config:
             f"train.init_from={origin} is a model with other settings:\n{listed}\n"
             "remove these keys to use the model's settings, or train from the beginning, without init_from"
         )
-    unset = {"augment"} - cfg.model_fields_set  # then a started run decides
-    values = cfg.model_dump(mode="json", exclude=unset) | merged
+    values = cfg.model_dump(mode="json") | merged
+    if cfg.task == "translate" and "augment" not in cfg.model_fields_set:
+        values["augment"] = origin_cfg.augment.model_dump()
     values["train"] = cfg.train.model_dump(mode="json", exclude_unset=True)  # the others still have their defaults
     if not started and cfg.task == "translate":
         values["train"] = {**tuning_values(cfg.train), **values["train"]}
