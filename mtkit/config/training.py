@@ -65,9 +65,10 @@ class TrainConfig(Section):
         description="peak learning rate, reached at the end of the warm-up; the default is 2e-3 with a budget that "
         "leaves fewer than 2,000 updates, for d_model up to 256; of a translator with init_from it is 2e-4",
     )
-    schedule: Literal["auto", "inverse_sqrt", "cosine", "constant"] = Field(
+    schedule: Literal["auto", "schedule_free", "inverse_sqrt", "cosine", "constant"] = Field(
         "auto",
-        description="learning rate after the warm-up. inverse_sqrt: lr x sqrt(warmup_steps / step); cosine: half a "
+        description="learning rate after the warm-up. schedule_free: lr, and the model is the mean of the weights of "
+        "all updates (Schedule-Free AdamW); inverse_sqrt: lr x sqrt(warmup_steps / step); cosine: half a "
         "cosine from lr to lr x lr_floor at the end of the run (the first limit that it reaches); constant: lr. "
         "auto: cosine with a budget, else inverse_sqrt",
     )
@@ -193,6 +194,10 @@ class TrainConfig(Section):
             raise ValueError(f"{key} needs a fixed end: set max_steps, max_epochs, max_minutes or budget")
         elif not ends:
             self._give_way(patience=_PATIENCE)
+        if self.schedule == "schedule_free" and self.ema:
+            raise ValueError(f"schedule={self.schedule} keeps a mean of the weights of its own: remove ema={self.ema}")
+        if self.schedule == "schedule_free" and not self.adam_betas[0]:
+            raise ValueError(f"schedule={self.schedule} needs a beta1 above 0 in adam_betas, such as 0.9")
         if self.r_drop_from and self.patience is not None:
             raise ValueError(
                 f"r_drop_from={self.r_drop_from} and patience={self.patience}: the run could stop before R-Drop "
@@ -209,7 +214,7 @@ class TrainConfig(Section):
         return self
 
     @property
-    def decay(self) -> Literal["inverse_sqrt", "cosine", "constant"]:
+    def decay(self) -> Literal["schedule_free", "inverse_sqrt", "cosine", "constant"]:
         """The learning rate schedule, with auto resolved."""
         if self.schedule == "auto":
             return "inverse_sqrt" if self.budget is None else "cosine"

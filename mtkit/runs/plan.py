@@ -355,7 +355,7 @@ def _estimated_memory(trainer: Trainer) -> int:
     encoder = model.n_encoder_layers * (8 * model.d_model + 2 * model.d_ff)
     n_decoder_layers = 0 if trainer.cfg.task == "classify" else model.n_decoder_layers
     decoder = n_decoder_layers * (14 * model.d_model + 2 * model.d_ff)
-    copies = 4 + (1 if cfg.ema else 0) + trainer.updater.replicas.n_copies
+    copies = 4 + (1 if cfg.ema or cfg.decay == "schedule_free" else 0) + trainer.updater.replicas.n_copies
     twice = 2 if cfg.r_drop else 1
     return _BYTES * (copies * n_weights + twice * cfg.n_batch_tokens * (encoder + decoder))
 

@@ -66,12 +66,7 @@ class Probe:
         """Save a checkpoint and measure the time; return its folder."""
         trainer, updater = self.trainer, self.trainer.updater
         started = time.monotonic()
-        average = updater.weights.save(updater.average.model) if updater.average else None
-        weights, optimizer_state = (
-            updater.weights.save(updater.model),
-            updater.weights.save_optimizer(updater.optimizer),
-        )
-        folder = trainer.checkpoints.save(trainer.state, weights, optimizer_state, average)
+        folder = trainer.checkpoints.save(trainer.state, *updater.values_to_save())
         self.timing.save = time.monotonic() - started
         return folder
 

@@ -27,7 +27,7 @@ from mtkit.training.preparation.prepare import prepare
 from mtkit.training.trainer import Trainer
 from mtkit.training.update.checkpoint import Checkpoint, Checkpoints, find_damage, made_with, read_optimizer_state
 
-_WEIGHTS = {"model.safetensors": "weights", "ema.safetensors": "running mean"}
+_WEIGHTS = {"model.safetensors": "weights", "ema.safetensors": "mean of the weights"}
 _TIMES = {"seconds", "timing", "tokens_per_s", "run_s"}  # which differ in any replay
 _NOT_HERE = "(missing)"
 

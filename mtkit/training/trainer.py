@@ -2,9 +2,6 @@
 
 import time
 from dataclasses import astuple
-from typing import Any
-
-from torch import Tensor
 
 from mtkit.console import counted, log
 from mtkit.data.batching import BATCH_ORDER
@@ -158,7 +155,8 @@ class Trainer:
                 log.info(f"mix: {use.described(self.corpus.words.one)}")
         if not self.checkpoints.exist():
             self.state.grad_scaler = self.updater.grad_scaler.state_dict()
-            self._start = Start(self.state, *self._values())
+            weights, optimizer_state, _ = self.updater.values_to_save()
+            self._start = Start(self.state, weights, optimizer_state)
 
     def _validation_is_due(self) -> bool:
         """Return whether process 0 requests a validation now."""
@@ -264,9 +262,9 @@ class Trainer:
         is_start = self.cfg.train.init_from is not None and not self.state.best
         if self.state.step == self.state.validated_step and not is_start:
             return
-        model = self.updater.weights.whole(self.updater.eval_model)
         try:
-            with self.budget.measuring("validation"):
+            with self.updater.kept_weights(), self.budget.measuring("validation"):
+                model = self.updater.weights.whole(self.updater.eval_model)
                 scores = self.processes.on_main(lambda: self._scores(request, model))
         except KeyboardInterrupt:
             self.save()
@@ -291,18 +289,12 @@ class Trainer:
         self.state.grad_scaler = self.updater.grad_scaler.state_dict()
         self.metrics.sync()
         self.updater.weights.check_equal(self.state.step)
-        average = self.updater.weights.save(self.updater.average.model) if self.updater.average else None
-        values = self._values()
+        values = self.updater.values_to_save()
         with self.budget.measuring("save"):
-            self.processes.on_main(lambda: self.checkpoints.save(self.state, *values, average))
+            self.processes.on_main(lambda: self.checkpoints.save(self.state, *values))
             self.processes.on_main(self.observer.saved)
         self._saved = present
         self._start = None
-
-    def _values(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Return the weights and the optimizer's state, whole in process 0."""
-        weights = self.updater.weights
-        return weights.save(self.updater.model), weights.save_optimizer(self.updater.optimizer)
 
     def _update_clock(self) -> None:
         seconds = self._seconds_before + time.monotonic() - self._running_since

@@ -43,6 +43,7 @@ SETTINGS = {
     "log_every": 1,
     "validate_every": 10,
     "max_steps": STEPS,
+    "schedule": "schedule_free",  # with a mean that each process holds or shares
     "model": {"positions": "marian"},  # with rows that training leaves as they are
 }
 

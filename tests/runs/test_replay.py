@@ -90,9 +90,10 @@ def test_an_equal_replay_is_reported_in_words(finished_run):
             "tokenizer": dict.fromkeys(("src", "tgt"), SAMPLED),
         },
         {"r_drop": 1.0, "r_drop_from": 0.7},  # it begins among the steps that are made again
+        {"schedule": "schedule_free"},
         {"init_from": True, "freeze": ["encoder"], "average_last": 2},
     ],
-    ids=["all that is random", "R-Drop late", "warm start"],
+    ids=["all that is random", "R-Drop late", "schedule-free", "warm start"],
 )
 def test_runs_of_every_kind_are_replayed_bit_for_bit(changes, config_of, finished_run, tmp_path, monkeypatch):
     if "init_from" in changes:
@@ -100,7 +101,8 @@ def test_runs_of_every_kind_are_replayed_bit_for_bit(changes, config_of, finishe
     train(config_of(tmp_path / "run", max_steps=12, **changes))
     result = replay(tmp_path / "run")
     assert result.is_equal, result.parts
-    assert ("running mean" in [part.name for part in result.parts]) == ("ema" in changes)
+    has_mean = "ema" in changes or "schedule" in changes
+    assert ("mean of the weights" in [part.name for part in result.parts]) == has_mean
 
 
 def test_fewer_steps_compare_the_metrics_alone(run):

@@ -1,5 +1,6 @@
-"""The running mean of the weights: its formula, and that runs validate, keep, bundle and resume it."""
+"""The running mean of the weights, and that of schedule_free: runs validate, keep, bundle and resume them."""
 
+import pytest
 import torch
 from safetensors.torch import load_file
 from tiny_models import tiny_transformer
@@ -82,12 +83,31 @@ def test_a_run_validates_and_bundles_the_mean(config_of, tmp_path, monkeypatch):
         torch.testing.assert_close(weight.double(), weights[best - 1][name], rtol=1e-5, atol=1e-6)
 
 
-def test_a_resumed_run_continues_its_mean(config_of, tmp_path):
-    train(config_of(tmp_path / "whole", ema=0.95))
-    train(config_of(tmp_path / "parts", ema=0.95, max_steps=8))
-    train(config_of(tmp_path / "parts", ema=0.95))
+@pytest.mark.parametrize("kind", [{"ema": 0.95}, {"schedule": "schedule_free"}], ids=["running", "schedule-free"])
+def test_a_resumed_run_continues_its_mean(kind, config_of, tmp_path):
+    train(config_of(tmp_path / "whole", **kind))
+    train(config_of(tmp_path / "parts", max_steps=8, **kind))
+    train(config_of(tmp_path / "parts", **kind))
     for name in ("checkpoints/step-20/ema.safetensors", "checkpoints/step-20/model.safetensors"):
         assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_a_run_without_a_schedule_validates_and_bundles_the_mean(config_of, tmp_path, monkeypatch):
+    seen = []
+
+    def run(self, model):
+        seen.append({name: weight.detach().clone() for name, weight in model.named_parameters()})
+        return original(self, model)
+
+    original = TranslationValidator.run
+    monkeypatch.setattr(TranslationValidator, "run", run)
+    result = train(config_of(tmp_path / "run", schedule="schedule_free", average_best=1, metric="loss"))
+    assert len({weight.sum().item() for each in seen for weight in list(each.values())[:1]}) > 1
+    [best], bundle = result.averaged_steps, load_file(result.bundle / "model.safetensors")
+    validated = seen[(6, 12, 18, 20).index(best)]
+    trained = load_file(tmp_path / "run" / "checkpoints" / "step-20" / "model.safetensors")
+    assert all(torch.equal(weight, validated[name]) for name, weight in bundle.items())
+    assert best != 20 or not all(torch.equal(weight, trained[name]) for name, weight in bundle.items())
 
 
 def test_only_the_mean_is_kept_of_the_best_and_a_damaged_one_is_named(tmp_path, caplog):

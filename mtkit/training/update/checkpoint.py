@@ -25,7 +25,7 @@ from mtkit.model.networks import find_not_finite
 from mtkit.training.update.state import TrainState
 
 _MODEL, _OPTIMIZER, _STATE, _MANIFEST = "model.safetensors", "optimizer.pt", "state.json", "manifest.json"
-_AVERAGE = "ema.safetensors"  # with train.ema: the moving average of the weights, which becomes the model
+_KEPT = "ema.safetensors"  # a mean of the weights, which becomes the model: with train.ema or schedule_free
 _N_RESUMABLE = 2  # so that a damaged newest checkpoint costs one interval, not the run
 
 
@@ -42,7 +42,7 @@ class Checkpoint:
 
     def average(self) -> dict[str, Tensor]:
         """Read the moving average of the weights, by name; only a run with train.ema has one."""
-        return _read_weights(self.folder / _AVERAGE)
+        return _read_weights(self.folder / _KEPT)
 
     def optimizer_state(self) -> dict[str, Any]:
         """Read the optimizer's state_dict. Raises CheckpointError if the file cannot be read."""
@@ -86,10 +86,11 @@ class Checkpoints:
         state: TrainState,
         weights: Mapping[str, Tensor],
         optimizer_state: Mapping[str, Any],
-        average: Mapping[str, Tensor] | None = None,
+        kept: Mapping[str, Tensor] | None = None,
     ) -> Path:
-        """Write step-N, then remove what the run no longer needs. average: the moving average of the weights, with
-        train.ema.
+        """Write step-N, then remove what the run no longer needs.
+
+        kept: the mean of the weights that becomes the model, with train.ema or schedule_free; None: the weights do.
 
         Raises CheckpointError if it cannot write, for example because the disk is full; earlier checkpoints stay.
         """
@@ -97,8 +98,8 @@ class Checkpoints:
         try:
             with atomic_folder(folder) as temporary:
                 save_file(dict(weights), temporary / _MODEL)
-                if average:
-                    save_file(dict(average), temporary / _AVERAGE)
+                if kept:
+                    save_file(dict(kept), temporary / _KEPT)
                 torch.save(optimizer_state, temporary / _OPTIMIZER)
                 (temporary / _STATE).write_text(json.dumps(state.to_dict(), indent=1), encoding="utf-8")
                 _write_manifest(temporary, self.made_with)
@@ -207,7 +208,7 @@ class Checkpoints:
         for step in self._steps("best"):
             folder = self.folder / f"best-{step}"
             if step in wanted:
-                for name in {_OPTIMIZER, _MODEL, _AVERAGE} - {_kept_weights(folder)}:
+                for name in {_OPTIMIZER, _MODEL, _KEPT} - {_kept_weights(folder)}:
                     (folder / name).unlink(missing_ok=True)
             else:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -232,7 +233,7 @@ def find_damage(folder: Path, names: Sequence[str] = ()) -> str | None:
         checksums = _read_checksums(folder)
     except (OSError, ValueError, KeyError, TypeError) as error:
         return f"{folder / _MANIFEST}: missing or unreadable ({error})"
-    for name in names or (_MODEL, _OPTIMIZER, _STATE, *([_AVERAGE] if _AVERAGE in checksums else [])):
+    for name in names or (_MODEL, _OPTIMIZER, _STATE, *([_KEPT] if _KEPT in checksums else [])):
         path = folder / name
         if not path.exists():
             return f"{path}: missing"
@@ -297,9 +298,9 @@ def _read_checksums(folder: Path) -> dict[str, str]:
 
 
 def _kept_weights(folder: Path) -> str:
-    """Return the name of the file with the weights that were validated: their moving average if there is one."""
+    """Return the name of the file with the weights that were validated: their mean if there is one."""
     try:
-        return _AVERAGE if _AVERAGE in _read_checksums(folder) else _MODEL
+        return _KEPT if _KEPT in _read_checksums(folder) else _MODEL
     except (OSError, ValueError, KeyError, TypeError):  # `find_damage` reports it
         return _MODEL
 

@@ -152,6 +152,12 @@ decode:
     assert_facts(problems(tmp_path, text), facts)
 
 
+@pytest.mark.parametrize(("line", "named"), [("ema: 0.9", "ema"), ("adam_betas: [0.0, 0.98]", "adam_betas")])
+def test_schedule_free_refuses_what_contradicts_its_mean(tmp_path, line, named):
+    text = f"{MINIMAL}  schedule: schedule_free\n  {line}\n"
+    assert_facts([problems(tmp_path, text)[1]], [("line 6: train.schedule=schedule_free ", named)])
+
+
 def test_keys_that_do_not_fit_together_are_reported_at_the_first_key_of_the_message(tmp_path):
     def first(text: str) -> str:
         return problems(tmp_path, text)[1]
