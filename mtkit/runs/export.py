@@ -20,7 +20,7 @@ from mtkit.engines.native import NativeEngine
 from mtkit.errors import MtkitError
 from mtkit.evaluation.metrics.scores import corpus_bleu
 from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
-from mtkit.interop.ctranslate2 import export_bundle
+from mtkit.interop.ctranslate2.export import export_bundle
 from mtkit.interop.parity import DEFAULT_TOLERANCES, ComparedText, n_translated
 from mtkit.interop.support import export_problems
 from mtkit.model import ops

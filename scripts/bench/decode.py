@@ -134,7 +134,7 @@ def export(model: Path, folder: Path, quantization: str, base: bool) -> None:
     """The model for CTranslate2, with names for its pieces that our ids can be told from; made again at each start."""
     import shutil
 
-    from mtkit.interop.ctranslate2 import write_model
+    from mtkit.interop.ctranslate2.export import write_model
 
     network = random_base() if base else load_bundle(model).model
     sizes = network.src_embedding.num_embeddings, network.tgt_embedding.num_embeddings

@@ -113,7 +113,7 @@ def test_evaluate_takes_the_tag_of_the_test_set_unless_told_otherwise(bundle, ru
 
 def test_an_export_is_compared_with_the_tag_of_the_dev_set(bundle, tmp_path, monkeypatch):
     pytest.importorskip("ctranslate2", reason="the extra fast is not installed")
-    from mtkit.interop import ctranslate2
+    from mtkit.interop.ctranslate2 import export as ctranslate2
 
     compared: list[tuple[str | None, str | None]] = []
 
@@ -177,7 +177,7 @@ def test_evaluate_names_the_dev_sets_to_choose_from(with_two_dev_sets, options, 
 
 def test_an_export_is_compared_on_all_dev_sets_with_their_tags(with_two_dev_sets, tmp_path, monkeypatch):
     pytest.importorskip("ctranslate2", reason="the extra fast is not installed")
-    from mtkit.interop import ctranslate2
+    from mtkit.interop.ctranslate2 import export as ctranslate2
 
     def noted(comparisons, *rest):
         for one in comparisons:

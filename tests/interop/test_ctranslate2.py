@@ -48,7 +48,7 @@ def pieces(vocab_size: int = VOCAB_SIZE) -> list[str]:
 
 
 def export(model: Transformer, folder: Path, quantization: Quantization = "float32") -> CTranslate2Engine:
-    from mtkit.interop.ctranslate2 import write_model
+    from mtkit.interop.ctranslate2.export import write_model
 
     folder.mkdir()
     names = pieces(model.src_embedding.num_embeddings)

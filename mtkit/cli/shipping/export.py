@@ -133,8 +133,8 @@ def _export_ctranslate2(
     tolerance: parities.Tolerance,
 ) -> parities.Parity:
     from mtkit import runtime
-    from mtkit.interop import ctranslate2
     from mtkit.interop import parity as parities
+    from mtkit.interop.ctranslate2 import export as ctranslate2
 
     log.info(f"model: {files.folder}")
     threads = runtime.set_threads(files.config.decode.threads)
