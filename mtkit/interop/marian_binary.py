@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.errors import DataError
+from mtkit.interop.binary import BinaryReader
 from mtkit.interop.marian_options import DESCRIPTION, read_description
 
 _VERSION = 1
@@ -45,13 +46,11 @@ class _Item:
 
 def read_marian_binary(path: Path) -> MarianModel:
     """Read and dequantise a model file. Raises DataError if it is not one, is cut off, or has an unknown type."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
+    reader = BinaryReader(path)
+    data = reader.data
     options: dict[str, Any] = {}
     tensors: dict[str, Array] = {}
-    for item in _items(path, data):
+    for item in _items(reader):
         if item.name == DESCRIPTION:
             options = read_description(data[item.start : item.start + item.size], path)
         else:
@@ -61,8 +60,8 @@ def read_marian_binary(path: Path) -> MarianModel:
     return MarianModel(path, tensors, options)
 
 
-def _items(path: Path, data: bytes) -> list[_Item]:
-    reader = _Reader(path, data)
+def _items(reader: BinaryReader) -> list[_Item]:
+    path, data = reader.path, reader.data
     version, n_items = reader.read("QQ")
     if version != _VERSION:
         raise DataError(f"{path}: not a Marian binary model: version {version} instead of {_VERSION}")
@@ -75,32 +74,11 @@ def _items(path: Path, data: bytes) -> list[_Item]:
         for _, _, n_dimensions, _ in headers
     ]
     [gap] = reader.read("Q")
-    reader.bytes(gap)
+    reader.skip(gap)
     items = []
     for name, (_, kind, _, size), shape in zip(names, headers, shapes, strict=True):
-        items.append(_Item(name, kind, shape, reader.offset, size))
-        reader.bytes(size)
+        items.append(_Item(name, kind, shape, reader.skip(size), size))
     return items
-
-
-class _Reader:
-    """Reads a file from start to end. Raises DataError where the file is cut off."""
-
-    def __init__(self, path: Path, data: bytes) -> None:
-        self.path, self.data, self.offset = path, data, 0
-
-    def read(self, layout: str) -> tuple[int, ...]:
-        layout = "<" + layout
-        return struct.unpack(layout, self.bytes(struct.calcsize(layout)))
-
-    def bytes(self, n_bytes: int) -> bytes:
-        end = self.offset + n_bytes
-        if end > len(self.data):
-            raise DataError(
-                f"{self.path}: cut off: it needs {end:,} bytes or more, but has {len(self.data):,}; copy it again"
-            )
-        read, self.offset = self.data[self.offset : end], end
-        return read
 
 
 def _tensor(path: Path, data: bytes, item: _Item) -> Array:
