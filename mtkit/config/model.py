@@ -78,6 +78,11 @@ class ModelConfig(Section):
         le=1_000_000,
         description="learned positions: number of positions, which is the longest sentence in tokens, including <end>",
     )
+    src_end: bool = Field(
+        True,
+        description="end each source with <end>; false: the encoder does not see it, as in models imported from "
+        "OpenNMT-py and Argos Translate",
+    )
     embedding_dropout: float = Field(0.1, ge=0, lt=1, description="dropout on the sum of embeddings and positions")
     residual_dropout: float = Field(0.1, ge=0, lt=1, description="dropout on the output of each sublayer")
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="dropout on attention weights")

@@ -11,7 +11,7 @@ from mtkit.config.model import ModelConfig
 from mtkit.model.attention import CrossAttention, SelfAttention, init_packed
 from mtkit.model.layers import EncoderLayer, FeedForward
 from mtkit.model.linear import Linear
-from mtkit.model.masks import padding_bias
+from mtkit.model.masks import is_one_of, padding_bias
 from mtkit.model.positions import LearnedPositions, LinearBiases, RelativePositions, distances_between
 from mtkit.model.ssru import SSRU
 
@@ -59,6 +59,7 @@ class Network(nn.Module):
     encoder_layers: Sequence[EncoderLayer]
     encoder_norm: nn.Module
     output: Linear
+    end_id = 3  # ends every source
     first_target = 0  # the output's first row predicts this: token 0, or label 1 because 0 is padding
 
     def hidden(self, src: Tensor, tgt_in: Tensor) -> Tensor:
@@ -79,12 +80,17 @@ class Network(nn.Module):
 
     def encode(self, src: Tensor) -> tuple[Tensor, Tensor]:
         """Encode src (B, S). Returns the memory (B, S, D) and the bias (B, 1, 1, S) that hides its padding."""
-        pad_bias = padding_bias(src == self.pad_id)
+        pad_bias = padding_bias(is_one_of(self.hidden_ids, src))
         x = self.embedding_dropout(self.src_positions(self._embed(src, self.src_embedding)))
         bias = self._with_linear_biases(pad_bias)
         for layer in self.encoder_layers:
             x = layer(x, bias)
         return self.encoder_norm(x), pad_bias
+
+    @property
+    def hidden_ids(self) -> tuple[int, ...]:
+        """The tokens of a source that the network does not see: padding, and without cfg.src_end also <end>."""
+        return (self.pad_id,) if self.cfg.src_end else (self.pad_id, self.end_id)
 
     def untrained_rows(self) -> Iterator[tuple[Tensor, slice]]:
         """Yield each weight that training changes only in part, with the rows that stay: 0 in a new network.

@@ -12,6 +12,7 @@ from mtkit.config.model import ModelConfig
 from mtkit.model.cpu import decoding, tiles
 from mtkit.model.cpu.packing import pack_norms, pack_products
 from mtkit.model.inference import InferenceLinear
+from mtkit.model.masks import is_one_of
 
 _MORE = 16  # positions beyond the source's length that a cache has room for at first
 _MOST_CHOICES = 32  # to choose more tokens, the loop that inserts them would take longer than sorting the row
@@ -36,7 +37,7 @@ class CompiledTransformer:
         self.cfg = model.cfg
         self.is_recurrent = self.cfg.decoder == "ssru"
         self._aligning = model.alignment_layer, model.n_aligning_heads
-        self._pad_id: int = model.pad_id
+        self._hidden_ids: tuple[int, ...] = model.hidden_ids
         of_bytes = precision == "int8"
         like = np.empty(0, np.uint8 if of_bytes else np.float32)
         is_rotary = self.cfg.positions == "rotary"
@@ -77,7 +78,7 @@ class CompiledTransformer:
             raise IndexError(
                 f"ids from {given.min()} to {given.max()}, but the vocabulary has {len(self._encoder.embedding)} tokens"
             )
-        is_token = given != self._pad_id
+        is_token = ~is_one_of(self._hidden_ids, given)
         starts = np.concatenate([[0], is_token.sum(1).cumsum()])
         cross = _empty(int(starts[-1]), int(self._encoder.table[-1, 3]) * tiles.PANEL)
         # other threads may change the attribute meanwhile
