@@ -20,6 +20,11 @@ def check_tag(tag: str | None) -> None:
             raise ValueError(f"tag={tag}: {single} is already a special token; choose another name")
 
 
+def is_tag(text: str) -> bool:
+    """Return whether a token is a tag, and not one of the tokens reserved for placeholders."""
+    return text not in TOKENS and re.fullmatch(_TAG, text) is not None
+
+
 def tags_of(tag: str | None) -> list[str]:
     """Return the tags in a value with none, one, or several separated by spaces."""
     return (tag or "").split()

@@ -106,6 +106,11 @@ class Architecture:
         """Whether the model is a classifier."""
         return self.config.task == "classify"
 
+    @property
+    def tags(self) -> list[str]:
+        """The values that decode.tag can have."""
+        return [] if self.tokenizers is None else self.tokenizers[0].tags()
+
     @classmethod
     def from_bundle(cls, files: BundleFiles) -> "Architecture":
         """Return the architecture of a trained model without reading its weights."""

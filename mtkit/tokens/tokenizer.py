@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import sentencepiece
 
-from mtkit.config.tags import TOKENS, tags_of
+from mtkit.config.tags import TOKENS, is_tag, tags_of
 from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.console import log
 from mtkit.errors import ConfigError, DataError
@@ -24,6 +24,7 @@ from mtkit.tokens.sentencepiece_file import PieceType, parse, with_rule_name
 from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 SPACE = "\u2581"  # how SentencePiece writes a space inside pieces
+_TAG_TYPES = (PieceType.NORMAL, PieceType.USER_DEFINED)
 _RECORD = "tokenizers.json"
 # A constant, not the number of cores: the trainer sums its statistics per thread, so the pieces depend on it.
 _TRAINING_THREADS = 4
@@ -71,11 +72,27 @@ class Tokenizer:
         if tag == self.tag:
             return self
         other = copy.copy(self)
-        other.tag, other._tag_ids = tag, [self._processor.piece_to_id(single) for single in tags_of(tag)]
+        other.tag, other._tag_ids = tag, [self._tag_id(single) for single in tags_of(tag)]
         if UNK_ID in other._tag_ids:
             unknown = tags_of(tag)[other._tag_ids.index(UNK_ID)]
-            raise DataError(f"{self.path}: it has no tag {unknown}; {_known_tags(self.serialized())}")
+            raise DataError(f"{self.path}: it has no tag {unknown}; {self._known_tags()}")
         return other
+
+    def tags(self) -> list[str]:
+        """Return the tags that the model has as tokens, such as <2de>, or >>fra<< of OPUS-MT."""
+        pieces = (piece for piece in parse(self.serialized()).pieces if piece.type in _TAG_TYPES)
+        texts = (piece.text.removeprefix(SPACE) for piece in pieces)
+        return [text for text in texts if is_tag(text)]
+
+    def _tag_id(self, tag: str) -> int:
+        """Return the id of a tag; imported unigram models have it with a space before it."""
+        ids = (int(self._processor.piece_to_id(text)) for text in (tag, f"{SPACE}{tag}"))
+        return next((token_id for token_id in ids if token_id != UNK_ID), UNK_ID)
+
+    def _known_tags(self) -> str:
+        if tags := self.tags():
+            return f"it has {', '.join(tags)}"
+        return "it was trained without tags: they come from data.train[].tag when a run trains its own tokenizers"
 
     def with_placeholders(self, patterns: Sequence[str]) -> "Tokenizer":
         """Return a copy that encodes each match of these patterns as a reserved token; without patterns, none.
@@ -216,13 +233,6 @@ class Tokenizer:
     def byte_ids(self) -> list[int]:
         """Return the ids of the single bytes; [] without byte fallback."""
         return [token_id for token_id in range(self.vocab_size) if self._processor.is_byte(token_id)]
-
-
-def _known_tags(model: bytes) -> str:
-    tags = [piece.text for piece in parse(model).pieces if piece.type is PieceType.USER_DEFINED]
-    if tags:
-        return f"it has {', '.join(tags)}"
-    return "it was trained without tags: they come from data.train[].tag when a run trains its own tokenizers"
 
 
 def load_tokenizers(folder: Path, placeholders: Sequence[str] = ()) -> tuple[Tokenizer, Tokenizer]:

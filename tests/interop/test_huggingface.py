@@ -11,9 +11,11 @@ import pytest
 import sentencepiece
 import torch
 from safetensors.torch import load_file, save_file
+from typer.testing import CliRunner
 
-from mtkit.bundle import load_bundle
-from mtkit.errors import MtkitError
+from mtkit.bundle import load_bundle, read_bundle
+from mtkit.cli import app
+from mtkit.errors import DataError, MtkitError
 from mtkit.interop import huggingface
 from mtkit.interop.vocabulary import Layout
 from mtkit.model.positions import sinusoid_table
@@ -155,6 +157,26 @@ def test_pad_starts_the_decoder_but_is_never_chosen(make_folder, tmp_path):
     assert torch.equal(bundle.model.output.bias[[1, 3]], tensors["final_logits_bias"][0, [1, 0]])
     assert (bundle.config.data.src_lang, bundle.config.data.tgt_lang) == ("en", "fr")
     assert (bundle.config.decode.beam_size, bundle.config.decode.length_normalization) == (6, "average")
+
+
+def test_a_tag_is_listed_and_can_be_chosen(make_folder, tmp_path):
+    folder = make_folder(tmp_path / "hf")
+    huggingface.import_model(folder, tmp_path / "bundle")
+    tokenizer = load_bundle(tmp_path / "bundle", ["decode.tag=>>fra<<"]).src_tokenizer
+    assert tokenizer.tags() == [">>fra<<"]
+    vocabulary = json.loads((folder / "vocab.json").read_text())
+    rows = Layout.from_json(read_bundle(tmp_path / "bundle").manifest["training"]["imported"]["vocabulary"]["src"]).rows
+    tagged = tokenizer.tagged(">>fra<<")
+    for text in SENTENCES:
+        first, *rest = tagged.encode(text)
+        assert rows[first] == vocabulary[">>fra<<"]
+        assert rest == tokenizer.encode(text)
+        assert tagged.decode(tagged.encode(text)) == tokenizer.decode(rest)
+    with pytest.raises(DataError, match=r"no tag >>deu<<; it has >>fra<<"):
+        tokenizer.tagged(">>deu<<")
+    done = CliRunner().invoke(app, ["--quiet", "inspect", "model", "--model", str(tmp_path / "bundle")])
+    assert done.exit_code == 0, done.output
+    assert "decode.tag can name: >>fra<<" in done.stdout
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)

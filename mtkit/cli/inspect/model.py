@@ -61,7 +61,8 @@ def show_model(
     """Show a model's layers with their shapes for one sentence, and parameters and multiply-adds by part.
 
     Multiply-adds count the matrix products of one forward pass over the pair, as in training; other operations are few
-    in comparison. A matrix that two parts share counts in the first one. A classifier is an encoder whose output gives
+    in comparison. A matrix that two parts share counts in the first one. If the model reads tags, such as those of
+    OPUS-MT for the target language, the command lists them. A classifier is an encoder whose output gives
     the labels.
     """
     if model is not None and config_path is not None:
@@ -77,11 +78,13 @@ def show_model(
     summary = architecture.summary(n_src, n_tgt)
     if as_json:
         totals = {"parameters": summary.parameters, "multiply_adds": summary.multiply_adds}
-        print(json.dumps({**asdict(summary), "total": totals}, indent=2, ensure_ascii=False))
+        print(json.dumps({**asdict(summary), "tags": architecture.tags, "total": totals}, indent=2, ensure_ascii=False))
     else:
         _print_layers(summary, every)
         print()
         _print_parts(summary)
+        if architecture.tags:
+            print(f"\ntags that decode.tag can name: {' '.join(architecture.tags)}")
 
 
 def _architecture(model: Path | None, config_path: Path | None, overrides: list[str]) -> model_summary.Architecture:
