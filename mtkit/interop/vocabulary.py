@@ -14,6 +14,7 @@ import sentencepiece
 import torch
 from torch import Tensor
 
+from mtkit.console import log
 from mtkit.errors import BundleError, DataError
 from mtkit.tokens.sentencepiece_file import Piece, PieceType, SentencePieceModel, parse
 from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
@@ -24,6 +25,7 @@ BANNED = -30000.0
 _N_SPECIAL = 4
 _TAG = re.compile(r">>.+<<")  # OPUS-MT: the target language, at the beginning of the source
 _UNKNOWN_PENALTY = 10.0  # score of an unknown character below that of the unlikeliest piece (SentencePiece's constant)
+_MOST_MISSING = 0.05  # the share of pieces without a row; those of one model lack at most rare characters
 _MATCHING_TEXT = (PieceType.NORMAL, PieceType.USER_DEFINED, PieceType.BYTE)
 
 
@@ -45,13 +47,19 @@ class Layout:
 
     @classmethod
     def from_names(
-        cls, names: list[str], path: Path, unk: str = "<unk>", eos: str = "</s>", pad: str = "<pad>"
+        cls,
+        names: list[str],
+        path: Path,
+        unk: str = "<unk>",
+        eos: str = "</s>",
+        pad: str = "<pad>",
+        bos: str = "<s>",
     ) -> Self:
         """Find the special rows by their names. Raises DataError if unk or eos is missing."""
         rows = {name: row for row, name in enumerate(names)}
         if missing := [name for name in (unk, eos) if name not in rows]:
             raise DataError(f"{path}: the vocabulary has no {missing[0]}")
-        return cls(len(names), unk=rows[unk], eos=rows[eos], pad=rows.get(pad), bos=rows.get("<s>"))
+        return cls(len(names), unk=rows[unk], eos=rows[eos], pad=rows.get(pad), bos=rows.get(bos))
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Layout":
@@ -318,6 +326,22 @@ class Vocabulary:
     layout: Layout
 
 
+def _check_missing(vocabulary: Vocabulary, missing: Sequence[Piece]) -> None:
+    """Count and name the pieces without a row. Raises DataError if they are more than a few percent."""
+    missing = [piece for piece in missing if piece.type is not PieceType.BYTE]  # a text may never need bytes
+    if not missing:
+        return
+    n_pieces = sum(piece.type in (PieceType.NORMAL, PieceType.USER_DEFINED) for piece in vocabulary.model.pieces)
+    names = ", ".join(piece.text for piece in missing[:5]) + (", ..." if len(missing) > 5 else "")
+    share = len(missing) / n_pieces
+    fact = (
+        f"{vocabulary.path}: {len(missing):,} of the tokenizer's {n_pieces:,} pieces ({share:.1%}) have no row: {names}"
+    )
+    if share > _MOST_MISSING:
+        raise DataError(f"{fact}; the vocabulary and the tokenizer are of different models")
+    log.warning(f"{fact}; the model reads them as unknown words")
+
+
 @dataclass(frozen=True)
 class Vocabularies:
     """The vocabularies of both sides."""
@@ -342,7 +366,14 @@ class Vocabularies:
         return replace(self, src=src, tgt=tgt)
 
     def tokenizers(self) -> tuple[bytes, bytes]:
-        """Return SentencePiece models in mtkit's order of ids."""
+        """Return SentencePiece models in mtkit's order of ids.
+
+        Raises DataError if a vocabulary lacks more than a few percent of the pieces of its tokenizer.
+        """
+        one_model = self.src.model == self.tgt.model  # then a piece may be of one language only
+        for side, others in ((self.src, self.tgt.names), (self.tgt, self.src.names)):
+            names = [*side.names, *others] if one_model else side.names
+            _check_missing(side, pieces_without_row(side.model, names))
         extra = self.extra if self.shared else ()
         return (
             src_tokenizer(self.src.model, self.src.names, self.src.layout),
