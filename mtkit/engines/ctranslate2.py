@@ -95,10 +95,13 @@ class CTranslate2Engine:
 
     name = "ctranslate2"
 
-    def __init__(self, folder: Path, device: str = "auto", threads: int | None = None) -> None:
+    def __init__(
+        self, folder: Path, device: str = "auto", threads: int | None = None, compute_type: str = "default"
+    ) -> None:
         """Load the model.
 
         threads: batches to decode side by side on the CPU, a core each; by default one per usable core.
+        compute_type: of CTranslate2's multiplications; by default that of the weights if the device has it.
         Raises BundleError if the folder has no such model, MtkitError for a device that CTranslate2 does not support.
         """
         library = ctranslate2_library()
@@ -111,7 +114,12 @@ class CTranslate2Engine:
         kind, index = _device(library, device)
         try:
             self._translator = library.Translator(
-                str(folder), kind, device_index=index, inter_threads=threads or usable_cores(), intra_threads=1
+                str(folder),
+                kind,
+                device_index=index,
+                compute_type=compute_type,
+                inter_threads=threads or usable_cores(),
+                intra_threads=1,
             )
         except (RuntimeError, ValueError) as error:
             raise BundleError(f"{folder}: CTranslate2 cannot load this model ({error}); export it again") from None

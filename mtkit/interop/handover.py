@@ -11,10 +11,16 @@ from mtkit.version import __version__
 
 README = "README.md"
 _CTRANSLATE2 = """\
-A CTranslate2 model. `ctranslate2.Translator` translates lists of SentencePiece's pieces; the tokenizers, `src.spm` and
-`tgt.spm`, are in the mtkit bundle that the model comes from. `parity.json` compares both models. `mtkit translate` uses
-the bundle: there, `mtkit export --to ctranslate2` without `--out` puts this model.
+A CTranslate2 model with its tokenizers. `ctranslate2.Translator` translates lists of SentencePiece's pieces: those of
+`src.spm` to those of `tgt.spm`. `parity.json` compares it with the mtkit bundle that it comes from. `mtkit import`
+turns this folder into a bundle again.
 """
+_ARGOS = """\
+A package for Argos Translate and LibreTranslate. Argos Translate splits text into sentences by itself, with MiniSBD,
+because this package contains no splitter. `model/parity.json` compares the model with the mtkit bundle that it comes
+from.
+"""
+_TEXTS: dict[Target, str] = {"ctranslate2": _CTRANSLATE2, "argos": _ARGOS}
 
 
 def left_to_the_program(config: Config) -> dict[str, str]:
@@ -34,11 +40,11 @@ def left_to_the_program(config: Config) -> dict[str, str]:
 
 
 def write_readme(folder: Path, files: BundleFiles, target: Target) -> None:
-    """Write the exported folder's README.md if a program must do something itself; for CTranslate2 it always must."""
+    """Write the exported folder's README.md, if the format needs one or a program must do something itself."""
     left = left_to_the_program(files.config)
-    if target != "ctranslate2" and not left:
+    if target not in _TEXTS and not left:
         return
-    text = f"# A model exported by mtkit {__version__}\n\n" + (_CTRANSLATE2 if target == "ctranslate2" else "")
+    text = f"# A model exported by mtkit {__version__}\n\n" + _TEXTS.get(target, "")
     if left:
         text += (
             "\n## What your program must do itself\n\nmtkit does this around the model; no file of this folder does.\n"

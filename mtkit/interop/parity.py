@@ -17,6 +17,7 @@ from mtkit.search.hypothesis import Hypothesis
 from mtkit.translation.candidates import Candidate
 from mtkit.translation.translator import Translator
 
+_LINES_BY_TYPE = 100
 _LINES_A_WINDOW = 256  # the progress bar moves after each window
 
 
@@ -38,6 +39,12 @@ DEFAULT_TOLERANCES = {
     "int8_float16": Tolerance(token_agreement=0.95, score_difference=0.03, bleu_drop=0.5),
     "int8_bfloat16": Tolerance(token_agreement=0.93, score_difference=0.05, bleu_drop=0.7),
 }
+
+
+def _tolerance_of(computes_in: str) -> Tolerance:
+    """Return the tolerance for a type that CTranslate2 computes in; int16 has 10 bits, as float16 has."""
+    kind = "float16" if computes_in == "int16" else computes_in.removesuffix("_float32")
+    return DEFAULT_TOLERANCES.get(kind, DEFAULT_TOLERANCES["int8_bfloat16"])
 
 
 @dataclass(frozen=True)
@@ -89,6 +96,16 @@ class Parity:
     score_difference_max: float  # nats a line
     searches: list[SearchParity]
     texts: dict[str, int] = field(default_factory=dict)  # name to lines, of each text compared on
+    # of greedy translations of up to 100 lines, by the type that a program may choose to compute in
+    agreement_by_type: dict[str, float] = field(default_factory=dict)
+
+    def failing_types(self, tolerance: Tolerance) -> list[str]:
+        """Return a message for each type in which fewer tokens agree than the tolerance, or the default, allows."""
+        return [
+            f"computed in {kind}: {agreement:.2%} of the tokens agree, fewer than {least:.2%} (--min-agreement)"
+            for kind, agreement in self.agreement_by_type.items()
+            if agreement < (least := min(tolerance.token_agreement, _tolerance_of(kind).token_agreement))
+        ]
 
     def failures(self, tolerance: Tolerance) -> list[str]:
         """Return a message, with both values, for each difference beyond the tolerance."""
@@ -134,6 +151,25 @@ def measure_parity(comparisons: Sequence[Comparison], threads: int, tick: Callab
     sizes = {one.text.name: len(one.text.sources) for one in comparisons}
     n_lines = sum(sizes.values())
     return Parity(n_lines, engine.quantization, engine.computes_in, threads, mean, most, searches, sizes)
+
+
+def measure_types(
+    comparisons: Sequence[Comparison], exported: Callable[[str], Sequence[Translator]], types: Sequence[str]
+) -> dict[str, float]:
+    """Return the share of equal tokens in greedy translations by type, of the first lines of each text.
+
+    exported: gives the translators of the texts that compute in a type.
+    """
+    n_each = -(-_LINES_BY_TYPE // len(comparisons))
+    texts = [one.text.sources[:n_each] for one in comparisons]
+    natives = [one.native for one in comparisons]
+    originals = _translated(natives, texts)
+    return {kind: token_agreement(originals, _translated(exported(kind), texts)) for kind in types}
+
+
+def _translated(translators: Sequence[Translator], texts: Sequence[Sequence[str]]) -> list[Candidate]:
+    pairs = list(zip(translators, texts, strict=True))
+    return list(chain.from_iterable(_timed(pairs, 1, lambda n_lines: None)[0]))
 
 
 def _search_parity(

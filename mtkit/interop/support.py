@@ -6,22 +6,30 @@ if TYPE_CHECKING:
     from mtkit.config.model import ModelConfig
     from mtkit.model.transformer import Transformer
 
-Target = Literal["ctranslate2", "marian", "hf"]
+Target = Literal["ctranslate2", "argos", "marian", "hf"]
 Quantization = Literal["float32", "int8", "float16", "bfloat16", "int8_float16", "int8_bfloat16"]  # CTranslate2's
 
-_NAMES: dict[Target, str] = {"ctranslate2": "CTranslate2", "marian": "Marian", "hf": "MarianMT"}
+_NAMES: dict[Target, str] = {
+    "ctranslate2": "CTranslate2",
+    "argos": "Argos Translate",
+    "marian": "Marian",
+    "hf": "MarianMT",
+}
 # The supported values of keys that a format supports only in part.
-_KNOWN: dict[Target, dict[str, tuple[str, ...]]] = {
+_KNOWN: dict[Target, dict[str, tuple[str | bool, ...]]] = {
     "ctranslate2": {"decoder": ("attention",)},
+    "argos": {"decoder": ("attention",)},
     "marian": {
         "norm": ("layernorm",),
         "positions": ("marian",),
+        "src_end": (True,),
         "activation": ("relu", "silu"),  # Marian's gelu is x sigmoid(1.702 x), not ours
     },
     "hf": {
         "norm": ("layernorm",),
         "norm_position": ("post",),
         "positions": ("sinusoidal", "marian"),
+        "src_end": (True,),
         "activation": ("relu", "silu", "gelu"),
         "decoder": ("attention",),
     },
@@ -34,7 +42,7 @@ def export_problems(cfg: "ModelConfig", target: Target, model: "Transformer | No
     model: the trained model, if there is one yet, whose weights are checked too.
     """
     problems = [
-        f"{_NAMES[target]} has no counterpart of model.{key}={value}; only {' or '.join(known)}"
+        f"{_NAMES[target]} has no counterpart of model.{key}={value}; only {' or '.join(map(str, known))}"
         for key, known in _KNOWN[target].items()
         if (value := getattr(cfg, key)) not in known
     ]

@@ -32,7 +32,11 @@ VARIANTS = [
     }
     for row, activation in enumerate(["relu", "gelu", "silu", "swiglu"])
     for column, positions in enumerate(["sinusoidal", "marian", "learned", "rotary", "relative", "alibi"])
-] + [{"positions": "alibi", "n_heads": 3, "d_model": 24}, {"positions": "relative", "max_relative_distance": 40}]
+] + [
+    {"positions": "alibi", "n_heads": 3, "d_model": 24},
+    {"positions": "relative", "max_relative_distance": 40},
+    {"src_end": False},
+]
 
 
 def random_model(seed: int = 0, vocab_size: int = VOCAB_SIZE, **choices: Any) -> Transformer:

@@ -21,16 +21,22 @@ if TYPE_CHECKING:
     from mtkit.interop import parity as parities
 
 _T = TypeVar("_T")
-COMPARISON = "Comparison of a CTranslate2 model with the original"
+COMPARISON = "Comparison of a CTranslate2 or Argos model with the original"
+_COMPARED = ("ctranslate2", "argos")
 
 
 OutOption = Annotated[
     Path | None,
-    typer.Option(metavar="FOLDER", help="Write to this folder. Default for ctranslate2: a folder in the bundle."),
+    typer.Option(
+        metavar="PATH",
+        help="Write to this folder; for argos, this .argosmodel file. Default for ctranslate2: a folder in the bundle.",
+    ),
 ]
 QuantizationOption = Annotated[
     Quantization,
-    typer.Option(help="Number format of CTranslate2's weights: int8 is the fastest on CPUs, 16 bits suit GPUs."),
+    typer.Option(
+        help="Number format of the weights for CTranslate2 and Argos: int8 is the fastest on CPUs, 16 bits suit GPUs."
+    ),
 ]
 SrcOption = Annotated[
     Path | None, typer.Option(rich_help_panel=COMPARISON, help="Text to compare on. Default: all sets of data.dev.")
@@ -68,7 +74,7 @@ def export(
     max_bleu_drop: MaxDropOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a model in the format of CTranslate2, Marian or Hugging Face.
+    """Write a model in the format of CTranslate2, Argos Translate, Marian or Hugging Face.
 
     The command writes a CTranslate2 model into the bundle, where `mtkit translate` finds it, if its translations of dev
     sentences agree with those of the original. It prints how well they agree, and stores the figures in parity.json.
@@ -80,18 +86,20 @@ def export(
 
     folder = bundle.find_model(model)
     files = bundle.read_bundle(folder)
-    if to != "ctranslate2":
+    if to not in _COMPARED:
         if quantization != "float32":
-            raise UsageError(f"--quantization {quantization} needs --to ctranslate2")
+            raise UsageError(f"--quantization {quantization} needs --to ctranslate2 or argos")
         if any(value is not None for value in (src, ref, lines, min_agreement, max_score_difference, max_bleu_drop)):
             raise UsageError(
-                f"--to {to}: mtkit compares only a CTranslate2 model with the original; leave out --src, --ref, "
-                "--lines, --min-agreement, --max-score-difference, --max-bleu-drop"
+                f"--to {to}: mtkit compares only a CTranslate2 or Argos model with the original; leave out --src, "
+                "--ref, --lines, --min-agreement, --max-score-difference, --max-bleu-drop"
             )
         _export_elsewhere(files, to, out, as_json)
         return
 
-    if out is not None:
+    if to == "argos":
+        out = _package(out)
+    elif out is not None:
         check_other_folder(out)
     wanted = {
         "token_agreement": min_agreement,
@@ -100,7 +108,7 @@ def export(
     }
     given = {key: value for key, value in wanted.items() if value is not None}
     tolerance = replace(parities.DEFAULT_TOLERANCES[quantization], **given)
-    parity = _export_ctranslate2(files, out, quantization, _texts(files, src, ref, lines or 500), tolerance)
+    parity = _export_compared(files, to, out, quantization, _texts(files, src, ref, lines or 500), tolerance)
     if out is None and src is None:
         from mtkit.runs.export import measure_int8
 
@@ -125,14 +133,22 @@ def _export_elsewhere(files: bundle.BundleFiles, to: Target, out: Path | None, a
         print(json.dumps({"folder": str(out)}))
 
 
-def _export_ctranslate2(
+def _package(out: Path | None) -> Path:
+    if out is None or out.suffix != ".argosmodel" or out.is_dir():
+        raise UsageError("--to argos needs --out, a file that ends with .argosmodel")
+    return out
+
+
+def _export_compared(
     files: bundle.BundleFiles,
+    to: Target,
     out: Path | None,
     quantization: Quantization,
     texts: list[parities.ComparedText],
     tolerance: parities.Tolerance,
 ) -> parities.Parity:
     from mtkit import runtime
+    from mtkit.interop import argos
     from mtkit.interop import parity as parities
     from mtkit.interop.ctranslate2 import export as ctranslate2
 
@@ -140,11 +156,17 @@ def _export_ctranslate2(
     threads = runtime.set_threads(files.config.decode.threads)
     n_lines = sum(len(text.sources) for text in texts)
     with progress_bar(parities.n_translated(files.config.decode, n_lines), "comparing", "line") as bar:
-        parity = ctranslate2.export_bundle(files, out, quantization, texts, tolerance, threads, tick=bar.update)
+        rest = quantization, texts, tolerance, threads, bar.update
+        if to == "argos" and out is not None:
+            parity = argos.export_bundle(files, out, *rest)
+        else:
+            parity = ctranslate2.export_bundle(files, out, *rest)
     if out is None:
         log.info(f"written: {files.folder / 'ctranslate2'}")
     else:
         _log_written(files, out)
+        for failure in parity.failing_types(tolerance):
+            log.warning(f"{out}: {failure}; let your program choose another type")
     return parity
 
 
@@ -154,7 +176,7 @@ def _log_written(files: bundle.BundleFiles, out: Path) -> None:
 
     log.info(f"written: {out}")
     if left := handover.left_to_the_program(files.config):
-        readme = out / handover.README
+        readme = f"{handover.README} in it" if out.is_file() else out / handover.README
         log.warning(f"{out} does not include {' and '.join(left)}: your program must do this itself; see {readme}")
 
 
@@ -199,6 +221,8 @@ def _print_certificate(parity: parities.Parity) -> None:
         f"log-probability of the same translations: differs by {parity.score_difference_mean:.2g} nats per token, by "
         f"at most {parity.score_difference_max:.2g} in a line"
     )
+    if parity.agreement_by_type:
+        print(f"tokens agree if computed in {', '.join(f'{k} {v:.2%}' for k, v in parity.agreement_by_type.items())}")
     print(f"{'':<8}{'tokens agree':>13}{'equal lines':>13}{'BLEU':>8}{'change':>8}{'lines/s':>9}{'native':>8}")
     for search in parity.searches:
         bleu = "" if search.bleu is None else f"{search.bleu:.2f}"

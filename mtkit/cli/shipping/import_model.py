@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from typing import Annotated
 
@@ -10,14 +11,19 @@ import typer
 from mtkit.cli.options import check_new_folder
 from mtkit.errors import MtkitError, UsageError
 
-_NPZ = b"PK\x03\x04"  # a zip file
+_ZIP = b"PK\x03\x04"
+_PACKAGE = ".argosmodel"
 _NPY = b"\x93NUMPY"
 
 
-VOCABULARY = "Vocabulary of a Marian .npz model"
+VOCABULARY = "Vocabulary of a Marian .npz model or a CTranslate2 folder"
 
 ModelArgument = Annotated[
-    Path, typer.Argument(metavar="PATH", help="Marian model (.npz or .bin), or MarianMT folder of Hugging Face.")
+    Path,
+    typer.Argument(
+        metavar="PATH",
+        help="Marian model (.npz or .bin), folder of Hugging Face's MarianMT or of CTranslate2, or Argos package.",
+    ),
 ]
 SrcVocabOption = Annotated[
     Path | None,
@@ -32,13 +38,14 @@ SrcSpmOption = Annotated[
     Path | None,
     typer.Option(
         rich_help_panel=VOCABULARY,
-        help="Source SentencePiece model of a .yml vocabulary. Default: source.spm in the same folder.",
+        help="Source SentencePiece model of a .yml vocabulary or a CTranslate2 folder. Default: source.spm next to it.",
     ),
 ]
 TgtSpmOption = Annotated[
     Path | None,
     typer.Option(
-        rich_help_panel=VOCABULARY, help="Target SentencePiece model. Default: target.spm in the same folder."
+        rich_help_panel=VOCABULARY,
+        help="Target SentencePiece model. Default: target.spm next to it; CTranslate2: --src-spm.",
     ),
 ]
 SrcLangOption = Annotated[str | None, typer.Option(metavar="CODE", help="Source language, such as en.")]
@@ -55,7 +62,7 @@ def import_model(
     src_lang: SrcLangOption = None,
     tgt_lang: TgtLangOption = None,
 ) -> None:
-    """Convert a Marian model, or a Hugging Face MarianMT model (OPUS-MT), to a bundle.
+    """Convert a model of Marian, Hugging Face (OPUS-MT), CTranslate2 or Argos Translate to a bundle.
 
     The command detects the format from the content, and prints the folder of the bundle.
     """
@@ -66,17 +73,20 @@ def import_model(
         raise MtkitError(f"{path}: no such file or folder{f'; {hint}' if hint else ''}")
     if (src_lang is None) != (tgt_lang is None):
         raise UsageError("give both --src-lang and --tgt-lang, or neither")
-    if src_vocab is None and any(option is not None for option in (tgt_vocab, src_spm, tgt_spm)):
-        raise UsageError("--tgt-vocab, --src-spm and --tgt-spm need --src-vocab, too")
     check_new_folder(out)
     kind = _kind(path)
-    if kind != "npz" and src_vocab is not None:
-        raise UsageError(f"{path}: mtkit reads the vocabularies of this model from its folder: leave out --src-vocab")
+    _check_files(path, kind, src_vocab, tgt_vocab, src_spm, tgt_spm)
 
-    from mtkit.interop import bergamot, huggingface, imported, marian, marian_vocabulary
+    from mtkit.interop import argos, bergamot, huggingface, imported, marian, marian_vocabulary
+    from mtkit.interop.ctranslate2 import folder as ctranslate2
 
     languages = imported.Languages(src_lang, tgt_lang) if src_lang and tgt_lang else None
-    if kind == "folder":
+    if kind == "ctranslate2":
+        tokenizers = ctranslate2.Tokenizers(src_spm, tgt_spm or src_spm) if src_spm else None
+        ctranslate2.import_model(path if path.is_dir() else path.parent, out, languages, tokenizers)
+    elif kind == "argos":
+        argos.import_model(path, out, languages)
+    elif kind == "folder":
         huggingface.import_model(path, out, languages)
     elif kind == "bin":
         bergamot.import_model(path, out, languages)
@@ -86,19 +96,53 @@ def import_model(
     print(out)
 
 
+def _check_files(
+    path: Path, kind: str, src_vocab: Path | None, tgt_vocab: Path | None, src_spm: Path | None, tgt_spm: Path | None
+) -> None:
+    """Raise UsageError for files that a model of this kind does not need, or needs together with others."""
+    if kind != "npz" and (src_vocab is not None or tgt_vocab is not None):
+        raise UsageError(f"{path}: mtkit reads the vocabularies of this model from its folder: leave out --src-vocab")
+    if kind == "npz" and src_vocab is None and any(option is not None for option in (tgt_vocab, src_spm, tgt_spm)):
+        raise UsageError("--tgt-vocab, --src-spm and --tgt-spm need --src-vocab, too")
+    if kind == "ctranslate2" and src_spm is None and tgt_spm is not None:
+        raise UsageError("--tgt-spm needs --src-spm, too")
+    if kind not in ("npz", "ctranslate2") and (src_spm is not None or tgt_spm is not None):
+        raise UsageError(f"{path}: mtkit reads the tokenizers of this model from its folder: leave out --src-spm")
+
+
 def _kind(path: Path) -> str:
-    """Return "folder", "npz" or "bin", depending on the content."""
+    """Return "ctranslate2", "argos", "folder" (Hugging Face), "npz" or "bin", depending on the content."""
+    if _is_ctranslate2(path):
+        return "ctranslate2"
     if path.is_dir():
         if (path / "config.json").is_file():
             return "folder"
         if any(path.glob("*.bin")):
             return "bin"
-        raise MtkitError(f"{path}: contains no model: neither a config.json of Hugging Face nor a .bin of Marian")
+        raise MtkitError(
+            f"{path}: contains no model: neither a config.json of Hugging Face nor a .bin of Marian or CTranslate2"
+        )
     with path.open("rb") as file:
         start = file.read(8)
-    if start.startswith(_NPZ):
-        return "npz"
+    if start.startswith(_ZIP) or path.suffix == _PACKAGE:
+        return "argos" if _is_package(path) else "npz"
     if start == (1).to_bytes(8, "little"):  # the version of Marian's binary format
         return "bin"
     hint = "a single numpy array" if start.startswith(_NPY) else f"it starts with {start!r}"
     raise MtkitError(f"{path}: neither an .npz nor a .bin model of Marian ({hint})")
+
+
+def _is_ctranslate2(path: Path) -> bool:
+    """Whether the path is a folder of CTranslate2, or the model file in it."""
+    folder = path if path.is_dir() else path.parent
+    is_whole = path.is_dir() or path.name == "model.bin"
+    return is_whole and (folder / "model.bin").is_file() and any(folder.glob("*_vocabulary.*"))
+
+
+def _is_package(path: Path) -> bool:
+    """Whether the zip file is a package of Argos Translate; other zip files may be Marian's."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return any(name.endswith("metadata.json") for name in archive.namelist())
+    except (OSError, ValueError, zipfile.BadZipFile):
+        return path.suffix == _PACKAGE

@@ -4,6 +4,7 @@ Besides CTranslate2's own files, the folder contains `export.json`, which tells 
 """
 
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,12 +22,13 @@ from mtkit.engines.native import NativeEngine
 from mtkit.errors import MtkitError
 from mtkit.files import atomic_folder
 from mtkit.interop.handover import write_readme
-from mtkit.interop.parity import ComparedText, Comparison, Parity, Tolerance, measure_parity
+from mtkit.interop.parity import ComparedText, Comparison, Parity, Tolerance, measure_parity, measure_types
 from mtkit.interop.support import Quantization, export_problems
 from mtkit.model.attention import CrossAttention, SelfAttention
 from mtkit.model.layers import FeedForward
 from mtkit.model.positions import LinearBiases, NoPositions
 from mtkit.model.transformer import Transformer
+from mtkit.search.hypothesis import Engine
 from mtkit.tokens.special_ids import BOS_ID, EOS_ID, UNK_ID
 from mtkit.translation.translator import Translator
 
@@ -34,7 +36,8 @@ if TYPE_CHECKING:
     from ctranslate2.specs import TransformerSpec
 
 FOLDER = "ctranslate2"  # of the export in its bundle
-_CERTIFICATE = "parity.json"
+CERTIFICATE = "parity.json"
+TOKENIZERS = ("src.spm", "tgt.spm")
 # CTranslate2's sinusoids have another rate, and its encoder has no linear biases. The file therefore contains tables.
 # They end at ten times the longest input that is not split (decode.max_src_tokens).
 _TABLE_END = 2048
@@ -56,36 +59,72 @@ def export_bundle(
     """
     if out is not None and out.exists() and not (out / ABOUT).is_file() and (not out.is_dir() or any(out.iterdir())):
         raise MtkitError(f"{out}: exists and is not an earlier export; choose a new folder with --out")
-    model = load_model(files)
-    texts = [_as_read(files, text) for text in texts]
-    tokenizers = files.src_tokenizer.with_placeholders(()), files.tgt_tokenizer.with_placeholders(())
-    src_pieces, tgt_pieces = (tokenizer.pieces(range(tokenizer.vocab_size)) for tokenizer in tokenizers)
     parities: list[Parity] = []
 
     def write(folder: Path) -> None:
-        write_model(model, src_pieces, tgt_pieces, folder, quantization)
-        engines = NativeEngine([model]), CTranslate2Engine(folder, "cpu", threads)
-        language = files.config.data.tgt_lang
-        comparisons = []
-        for text in texts:
-            decode = files.config.decode.model_copy(update={"tag": text.tag})
-            both = (Translator(engine, *tokenizers, decode, tgt_lang=language) for engine in engines)
-            comparisons.append(Comparison(text, *both))
-        parity = measure_parity(comparisons, threads, tick)
-        if failures := parity.failures(tolerance):
-            raise MtkitError(
-                f"the {quantization} export differs too much from the model and is not written: {'; '.join(failures)}"
-            )
-        (folder / _CERTIFICATE).write_text(json.dumps(parity.as_json(), indent=2) + "\n", encoding="utf-8")
-        parities.append(parity)
+        parities.append(
+            write_compared(files, folder, quantization, texts, tolerance, threads, tick, for_others=out is not None)
+        )
 
     if out is None:
         add_to_bundle(files.folder, FOLDER, write)
     else:
         with atomic_folder(out) as folder:
             write(folder)
+            for name in TOKENIZERS:
+                shutil.copyfile(files.folder / name, folder / name)
             write_readme(folder, files, "ctranslate2")
     return parities[0]
+
+
+def write_compared(
+    files: BundleFiles,
+    folder: Path,
+    quantization: Quantization,
+    texts: Sequence[ComparedText],
+    tolerance: Tolerance,
+    threads: int,
+    tick: Callable[[int], object],
+    *,
+    for_others: bool,
+) -> Parity:
+    """Write the model and its certificate into an empty folder. Arguments and errors as for `export_bundle`.
+
+    for_others: whether to compare it in all types that this machine computes in, because other programs choose one.
+    """
+    model = load_model(files)
+    texts = [_as_read(files, text) for text in texts]
+    tokenizers = files.src_tokenizer.with_placeholders(()), files.tgt_tokenizer.with_placeholders(())
+    src_pieces, tgt_pieces = (tokenizer.pieces(range(tokenizer.vocab_size)) for tokenizer in tokenizers)
+    write_model(model, src_pieces, tgt_pieces, folder, quantization)
+    exported = CTranslate2Engine(folder, "cpu", threads)
+    language = files.config.data.tgt_lang
+
+    def translators(engine: Engine) -> list[Translator]:
+        decodes = (files.config.decode.model_copy(update={"tag": text.tag}) for text in texts)
+        return [Translator(engine, *tokenizers, decode, tgt_lang=language) for decode in decodes]
+
+    both = translators(NativeEngine([model])), translators(exported)
+    comparisons = [Comparison(*one) for one in zip(texts, *both, strict=True)]
+    parity = measure_parity(comparisons, threads, tick)
+    if types := _other_types(exported.computes_in) if for_others else ():
+        agreements = measure_types(
+            comparisons, lambda kind: translators(CTranslate2Engine(folder, "cpu", threads, kind)), types
+        )
+        parity = replace(parity, agreement_by_type=agreements)
+    if failures := parity.failures(tolerance):
+        raise MtkitError(
+            f"the {quantization} export differs too much from the model and is not written: {'; '.join(failures)}"
+        )
+    (folder / CERTIFICATE).write_text(json.dumps(parity.as_json(), indent=2) + "\n", encoding="utf-8")
+    return parity
+
+
+def _other_types(default: str) -> list[str]:
+    """Return the types that CTranslate2 computes in on this CPU, besides the one it chooses itself."""
+    library = ctranslate2_library()
+    names = {"int8": "int8_float32"}  # on a CPU
+    return sorted({names.get(kind, kind) for kind in library.get_supported_compute_types("cpu")} - {default})
 
 
 def _as_read(files: BundleFiles, text: ComparedText) -> ComparedText:
@@ -114,14 +153,14 @@ def write_model(
         raise MtkitError("; ".join(problems))
     library = ctranslate2_library()
     spec = _spec(model)
-    vocabularies = _distinct(src_pieces), _distinct(tgt_pieces)
+    vocabularies = distinct(src_pieces), distinct(tgt_pieces)
     spec.register_source_vocabulary(vocabularies[0])
     spec.register_target_vocabulary(vocabularies[1])
     spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = (
         vocabularies[1][token_id] for token_id in (UNK_ID, BOS_ID, EOS_ID)
     )
     spec.config.decoder_start_token = spec.config.bos_token
-    spec.config.add_source_eos = True
+    spec.config.add_source_eos = model.cfg.src_end
     spec.config.layer_norm_epsilon = _epsilon(model)
     spec.validate()
     spec.optimize(quantization="int8_float32" if quantization == "int8" else quantization)
@@ -130,7 +169,7 @@ def write_model(
     (folder / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 
 
-def _distinct(pieces: Sequence[str]) -> list[str]:
+def distinct(pieces: Sequence[str]) -> list[str]:
     """Mark repeated pieces so that all strings differ, because CTranslate2 looks ids up by string."""
     used: set[str] = set(pieces)
     taken: set[str] = set()

@@ -243,6 +243,17 @@ def test_token_agreement_counts_common_tokens_in_order():
     assert token_agreement([candidate()], [candidate()]) == 1.0
 
 
+def test_each_type_of_a_machine_has_its_own_tolerance():
+    agreements = {"bfloat16": 0.96, "float32": 0.9995, "int16": 0.98, "int8_float32": 0.96}
+    parity = Parity(500, "float32", "float32", 2, 0.0, 0.0, [], agreement_by_type=agreements)
+    strict, mild = Tolerance(0.999, 0.01, 0.5), Tolerance(0.9, 0.01, 0.5)
+    assert [message.split(":")[0] for message in parity.failing_types(strict)] == [
+        "computed in bfloat16",
+        "computed in int16",
+    ]
+    assert parity.failing_types(mild) == []
+
+
 @pytest.mark.parametrize(
     ("tolerance", "facts"),
     [

@@ -88,6 +88,7 @@ def test_a_folder_without_a_model_is_refused(tmp_path):
     [
         (["--src-lang", "en"], "--tgt-lang"),
         (["--tgt-vocab", "a.spm"], "--src-vocab"),
+        (["--src-spm", "a.spm"], "--src-vocab"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(make_marian, tmp_path, arguments, message):
