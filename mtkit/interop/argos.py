@@ -133,9 +133,10 @@ def export_bundle(
     Argos Translate cuts and joins text with one tokenizer, the source's: pieces that it does not know are text to it.
     """
     data, src, tgt = files.config.data, files.src_tokenizer, files.tgt_tokenizer
-    if files.config.decode.tag is not None:
+    tags = (files.config.decode.tag, *(corpus.tag for corpus in (*data.train, *data.dev)))
+    if tag := next((tag for tag in tags if tag is not None), None):
         raise MtkitError(
-            f"{files.folder}: decode.tag={files.config.decode.tag}: Argos Translate puts no tag before text"
+            f"{files.folder}: the model expects a tag such as {tag} before text; Argos Translate puts none"
         )
     if tgt.byte_ids() and not src.byte_ids():
         raise MtkitError(

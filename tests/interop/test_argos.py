@@ -178,6 +178,6 @@ def test_a_model_that_a_type_of_the_machine_breaks_is_refused(make_native, tmp_p
 @pytest.mark.parametrize("tag", ["<2fr>"])
 def test_a_model_that_needs_a_tag_is_refused(make_native, tmp_path, tag):
     files = read_bundle(make_native(tmp_path / "bundle", "none"), [f"decode.tag={tag}"])
-    with pytest.raises(MtkitError, match=f"decode.tag={tag}"):
+    with pytest.raises(MtkitError, match=f"a tag such as {tag} .* Argos Translate"):
         argos.export_bundle(files, tmp_path / "x.argosmodel", "float32", [], Tolerance(0.99, 1e-3, 0.1), 1)
     assert not (tmp_path / "x.argosmodel").exists()

@@ -166,6 +166,13 @@ def test_options_of_the_comparison_are_refused_with_other_formats(bundle, tmp_pa
     assert "--to marian" in result.stderr and option[0] in result.stderr
 
 
+def test_a_package_needs_a_file_to_write_to(bundle, tmp_path):
+    for place in ([], ["--out", tmp_path / "folder"]):
+        result = run("--to", "argos", "--model", bundle, *place)
+        assert result.exit_code == 2
+        assert ".argosmodel" in result.stderr
+
+
 def test_a_failed_export_leaves_the_earlier_one_in_place(exported, tmp_path):
     folder = Path(shutil.copytree(exported, tmp_path / "model"))
     before = content(folder)
