@@ -120,8 +120,23 @@ def test_an_export_to_another_folder_leaves_the_bundle_alone(bundle, tmp_path):
     result = run("--to", "ctranslate2", "--model", bundle, "--out", tmp_path / "elsewhere", "--json", "--lines", 2)
     assert json.loads(result.stdout)["n_lines"] == 2
     assert json.loads(result.stdout)["folder"] == str(tmp_path / "elsewhere")
-    assert (tmp_path / "elsewhere" / "model.bin").is_file()
     assert content(bundle) == before
+    again = CliRunner().invoke(
+        app, ["--quiet", "import", str(tmp_path / "elsewhere"), "--out", str(tmp_path / "again")]
+    )
+    assert again.exit_code == 0, again.output
+    for name in ("model.safetensors", "src.spm", "tgt.spm"):
+        assert (tmp_path / "again" / name).read_bytes() == (bundle / name).read_bytes(), name
+
+
+def test_a_package_can_be_imported_again(bundle, tmp_path):
+    package = tmp_path / "x.argosmodel"
+    result = run("--to", "argos", "--model", bundle, "--out", package, "--lines", 2, "--min-agreement", 0)
+    assert result.exit_code == 0, result.output
+    assert "computed in" in result.stdout
+    again = CliRunner().invoke(app, ["--quiet", "import", str(package), "--out", str(tmp_path / "again")])
+    assert again.exit_code == 0, again.output
+    assert (tmp_path / "again" / "model.safetensors").read_bytes() == (bundle / "model.safetensors").read_bytes()
 
 
 def test_an_export_beyond_the_tolerance_leaves_nothing_behind(bundle, tmp_path):
