@@ -7,7 +7,7 @@ import pytest
 from browsing import check_page
 from fuzz.test_pages import HOSTILE, assert_harmless
 
-from mtkit.config.augment import AugmentConfig
+from mtkit.config.augment import NOTHING
 from mtkit.config.tokenizer import TokenizersConfig
 from mtkit.corpora import report as reporting
 from mtkit.corpora.report import report_corpus
@@ -149,7 +149,7 @@ def test_characters_that_tokenizers_would_change_are_counted(settings, n_src, n_
 
 def test_a_report_shows_what_training_changes():
     pairs = [Pair(src, tgt, "a.en", line) for line, (src, tgt) in enumerate(clean_pairs(6), start=1)]
-    augment = AugmentConfig(capitals=0.05)
+    augment = NOTHING.model_copy(update={"capitals": 0.05})
     found = report_corpus(lambda: iter(pairs), ("en", "de"), augment=augment)
     [example] = found.changes
     assert (example.src, example.tgt) == (pairs[0].src.upper(), pairs[0].tgt.upper())

@@ -11,7 +11,7 @@ from tiny_models import SHAPES, tiny_bundle, tiny_config, tiny_tokenizer, tiny_t
 from torch import Tensor
 
 from mtkit.bundle import add_to_bundle, find_model, load_bundle, save_bundle
-from mtkit.config.augment import AugmentConfig
+from mtkit.config.augment import NOTHING
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.reading.loading import load_config
 from mtkit.config.schema import Config
@@ -148,12 +148,12 @@ def test_a_dropout_that_a_budget_switched_off_is_not_inherited(tuning, tmp_path,
 
 
 def test_a_run_changes_as_much_of_its_text_as_that_of_the_model(tuning, tmp_path):
-    cfg = tiny_config({}).model_copy(update={"augment": AugmentConfig(typos=0.2)})
+    cfg = tiny_config({}).model_copy(update={"augment": NOTHING.model_copy(update={"typos": 0.2})})
     (tmp_path / "base").mkdir()
     tiny_bundle(tmp_path / "base", tiny_tokenizer(tmp_path / "base", cfg), cfg)
     inherited = inherit(tuning(init_from=tmp_path / "base"))
     assert inherited.augment.rates == {"typos": 0.2}
-    own = inherited.model_copy(update={"augment": AugmentConfig(capitals=0.1)})
+    own = inherited.model_copy(update={"augment": NOTHING.model_copy(update={"capitals": 0.1})})
     assert inherit(own).augment.rates == {"capitals": 0.1}
 
 
