@@ -62,15 +62,15 @@ class TrainConfig(Section):
     lr: float = Field(
         1e-3,
         gt=0,
-        description="peak learning rate, reached at the end of the warm-up; the default is 2e-3 with a budget that "
-        "leaves fewer than 2,000 updates, for d_model up to 256; of a translator with init_from it is 2e-4",
+        description="peak learning rate, reached at the end of the warm-up; the default is 2e-3 with a budget, for "
+        "d_model up to 256 and schedule_free or fewer than 2,000 updates; of a translator with init_from it is 2e-4",
     )
     schedule: Literal["auto", "schedule_free", "inverse_sqrt", "cosine", "constant"] = Field(
         "auto",
         description="learning rate after the warm-up. schedule_free: lr, and the model is the mean of the weights of "
         "all updates (Schedule-Free AdamW); inverse_sqrt: lr x sqrt(warmup_steps / step); cosine: half a "
         "cosine from lr to lr x lr_floor at the end of the run (the first limit that it reaches); constant: lr. "
-        "auto: cosine with a budget, else inverse_sqrt",
+        "auto: inverse_sqrt; with a budget schedule_free, or cosine for classifiers, with init_from or with ema",
     )
     lr_floor: float = Field(0.0, ge=0, le=1, description="cosine: final learning rate as a share of lr")
     warmup_steps: int = Field(
@@ -101,7 +101,8 @@ class TrainConfig(Section):
         0.0,
         ge=0,
         description="weight of the loss that teaches one attention head which source token each target token "
-        "translates, such as 0.1; improves --alignments and the positions of tags in documents; 0: off",
+        "translates; improves --alignments and the positions of tags in documents; 0: off; the default with a budget "
+        "is 0.1",
     )
     ema: float = Field(
         0.0,

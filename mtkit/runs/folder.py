@@ -67,8 +67,8 @@ def with_its_choices(cfg: Config, *, started: bool) -> Config:
     run = load_written_config(path) if started and path and path.exists() else None
     theirs = run.train if run else None
     chosen: dict[str, Any] = {}
-    if cfg.train.schedule == "auto":
-        chosen["schedule"] = theirs.decay if theirs else cfg.train.decay
+    if cfg.train.schedule == "auto" and theirs:  # a new run chooses when it is prepared
+        chosen["schedule"] = theirs.decay
         limits = (cfg.train.max_steps, cfg.train.max_epochs, cfg.train.max_minutes, cfg.train.budget)
         if chosen["schedule"] == "cosine" and not any(limits):
             raise ConfigError(
@@ -80,7 +80,7 @@ def with_its_choices(cfg: Config, *, started: bool) -> Config:
             chosen["batch_tokens"] = theirs.batch_tokens
         if cfg.train.budget and cfg.train.validate_sentences is None:
             chosen["validate_sentences"] = theirs.validate_sentences
-        for key in ("lr", "warmup_steps"):  # whose defaults depend on the limits, which may change
+        for key in ("lr", "warmup_steps", "guided_alignment"):  # whose defaults depend on the limits, which may change
             if key not in cfg.train.model_fields_set:
                 chosen[key] = getattr(theirs, key)
     if cfg.task == "classify":

@@ -326,7 +326,7 @@ def test_a_run_with_a_new_limit_keeps_what_auto_chose(config_of, tmp_path, ticki
     others = {"max_steps": None, "budget": None, "max_minutes": None}
     cfg = config_of(tmp_path / "run", **{**others, **first, "warmup_steps": 2, "validate_every": 5})
     train(cfg)
-    schedule = "cosine" if "budget" in first else "inverse_sqrt"
+    schedule = "schedule_free" if "budget" in first else "inverse_sqrt"
     assert load_config(tmp_path / "run" / "config.yaml").train.schedule == schedule
     other = with_its_choices(config_of(tmp_path / "run", **{**others, **then}, warmup_steps=2), started=True)
     assert other.train.schedule == schedule
@@ -334,7 +334,8 @@ def test_a_run_with_a_new_limit_keeps_what_auto_chose(config_of, tmp_path, ticki
 
 
 def test_a_run_along_a_cosine_needs_to_know_its_new_end(config_of, tmp_path, ticking):
-    train(config_of(tmp_path / "run", max_steps=None, budget="4s", warmup_steps=2, validate_every=5))
+    cosine = {"schedule": "cosine", "warmup_steps": 2, "validate_every": 5}
+    train(config_of(tmp_path / "run", max_steps=None, budget="4s", **cosine))
     with pytest.raises(ConfigError, match=r"/run: .* cosine .*train\.schedule.*max_steps"):
         train(config_of(tmp_path / "run", max_steps=None, patience=3, warmup_steps=2, validate_every=5))
 

@@ -9,7 +9,7 @@ from mtkit.data.encoded import EncodedCorpus
 from mtkit.data.mixture import Mixture
 from mtkit.training.preparation.auto_batch import with_batch_tokens
 from mtkit.training.preparation.pace import fit_batches
-from mtkit.training.preparation.rule import tuning_batch
+from mtkit.training.preparation.rule import learning_values, tuning_batch
 from mtkit.training.preparation.text import TrainingText
 from mtkit.training.update.optimizer_step import Updater
 from mtkit.training.validation.validator import Validator
@@ -18,6 +18,13 @@ _FOR_UPDATES = 0.8  # of what a budget has left once the text is encoded; the re
 _FOR_VALIDATION = 0.01  # of a budget, for each validation
 _LEAST_SENTENCES = 200  # of a dev set; BLEU on fewer says little
 _TO_FORECAST = 0.01  # of a budget
+
+
+def choose_learning(cfg: Config, reasons: dict[str, str]) -> Config:
+    """Return cfg with train.schedule resolved and, with a budget, train.guided_alignment; reasons as below."""
+    values = learning_values(cfg)
+    reasons |= {f"train.{key}": f"{value}, because the run has a budget" for key, value in values.items()}
+    return cfg.model_copy(update={"train": cfg.train.model_copy(update={"schedule": cfg.train.decay} | values)})
 
 
 def choose_batches(

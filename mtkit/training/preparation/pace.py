@@ -21,8 +21,10 @@ from mtkit.training.preparation.rule import (
     DROPOUTS,
     ENOUGH_UPDATES,
     NARROW_MODEL,
+    SHALLOW_MODEL,
     faster_rate,
     should_be_narrow,
+    should_be_shallow,
 )
 from mtkit.training.update.optimizer_step import Updater
 
@@ -49,8 +51,9 @@ def fit_batches(
     """Return cfg with batch size, learning rate and dropout of its budget, and the updates that fit into training_s.
 
     Values in the config take precedence. Otherwise, the batch size is the largest one, up to the default, that leaves
-    enough updates, or the smallest. A model with too few updates becomes narrower. A narrow model with few updates gets
-    twice the usual learning rate, and a run that sees no pair twice gets no dropout. training_s: seconds.
+    enough updates, or the smallest. A model with too few updates gets fewer layers, then becomes narrower. A narrow
+    model with few updates, or without a schedule, gets twice the usual learning rate, and a run that sees no pair twice
+    gets no dropout. training_s: seconds.
     make_updater: creates a temporary model to measure with. n_processes: number of processes that share an update.
     mixtures: the mixtures of the corpora; default: each pair once an epoch. reasons: receives each chosen value with
     its reason, by key.
@@ -59,18 +62,21 @@ def fit_batches(
     written, n_batches = cfg.train.batch_tokens, max(1, cfg.train.accumulate // n_processes)
     sizes = [written] if isinstance(written, int) else BATCH_SIZES
     size, n_updates = _fit_size(sizes, make_updater(cfg), corpus, n_batches, training_s)
-    if cfg.task == "translate" and should_be_narrow(cfg.model, n_updates):
-        reason = f"because {cfg.model.d_model} wide leaves {counted(n_updates, 'update')}"
-        reasons |= {f"model.{key}": f"{value}, {reason}" for key, value in NARROW_MODEL.items()}
-        cfg = cfg.model_copy(update={"model": cfg.model.model_copy(update=NARROW_MODEL)})
-        size, n_updates = _fit_size(sizes, make_updater(cfg), corpus, n_batches, training_s)
+    for smaller, is_needed in ((SHALLOW_MODEL, should_be_shallow), (NARROW_MODEL, should_be_narrow)):
+        if cfg.task == "translate" and is_needed(cfg.model, n_updates):
+            larger = ", ".join(f"{key}={getattr(cfg.model, key)}" for key in smaller)
+            reason = f"because {larger} would leave {counted(n_updates, 'update')}"
+            reasons |= {f"model.{key}": f"{value}, {reason}" for key, value in smaller.items()}
+            cfg = cfg.model_copy(update={"model": cfg.model.model_copy(update=smaller)})
+            size, n_updates = _fit_size(sizes, make_updater(cfg), corpus, n_batches, training_s)
     if written is None:
         reasons["train.batch_tokens"] = f"{size}, for about {counted(n_updates, 'update')} in {duration_of(training_s)}"
     chosen: dict[str, Any] = {"batch_tokens": size}
-    rate = faster_rate(cfg.train.lr, n_updates, cfg.model.d_model)
+    rate = faster_rate(cfg.train, n_updates, cfg.model.d_model)
     if rate is not None and "lr" not in cfg.train.model_fields_set and cfg.train.init_from is None:
         chosen["lr"] = rate
-        reasons["train.lr"] = f"{rate:g}, because the budget leaves few updates"
+        few = "with schedule_free" if cfg.train.schedule == "schedule_free" else "because the budget leaves few updates"
+        reasons["train.lr"] = f"{rate:g}, {few}"
     changed: dict[str, Any] = {"train": cfg.train.model_copy(update=chosen)}
     unwritten = {key: 0.0 for key in DROPOUTS if key not in cfg.model.model_fields_set and getattr(cfg.model, key)}
     fresh = min(_tokens_before_repeats(mixture, corpus) for mixture in mixtures or [uniform(corpus.sizes)])

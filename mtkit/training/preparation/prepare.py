@@ -34,7 +34,7 @@ from mtkit.runtime import (
     set_threads,
 )
 from mtkit.training.preparation.auto_batch import available_memory
-from mtkit.training.preparation.choices import choose_batches, choose_validation
+from mtkit.training.preparation.choices import choose_batches, choose_learning, choose_validation
 from mtkit.training.preparation.labelled_text import prepare_labelled
 from mtkit.training.preparation.orientation import check_file_names
 from mtkit.training.preparation.parallel_text import prepare_pairs, read_dev
@@ -93,6 +93,8 @@ def prepare(
     n_threads = set_threads(cfg.train.threads or processes.threads)
     bound_kernel_stores(n_threads)
     reasons: dict[str, str] = {}
+    if not checkpoints.exist():
+        cfg = choose_learning(cfg, reasons)
     text, overlaps, text_s = _ready_text(cfg, run_dir, processes)
     mixtures = mixtures_of(cfg.data, text.train)
     if device.type == "cpu":

@@ -12,6 +12,7 @@ from mtkit.config.schema import Config
 from mtkit.data.mixture import uniform
 from mtkit.runs.train import train
 from mtkit.training.preparation import pace
+from mtkit.training.preparation.choices import choose_learning
 from mtkit.training.preparation.pace import Outlook, expectation, fit_batches
 
 # Ten pairs of 2 and 9 tokens: 100 slots an epoch, the ends counted
@@ -59,10 +60,21 @@ def test_a_written_size_stands(fitted):
     assert fitted({300: 10.0}, 60, batch_tokens=300, accumulate=2) == (300, 300)
 
 
-@pytest.mark.parametrize(("n_updates", "d_model", "lr"), [(1999, 256, 2e-3), (2000, 256, 1e-3), (1999, 512, 1e-3)])
-def test_a_narrow_model_with_few_updates_learns_faster(make_config, monkeypatch, n_updates, d_model, lr):
+@pytest.mark.parametrize(
+    ("schedule", "n_updates", "d_model", "lr"),
+    [
+        ("cosine", 1999, 256, 2e-3),
+        ("cosine", 2000, 256, 1e-3),
+        ("cosine", 1999, 512, 1e-3),
+        ("schedule_free", 2000, 256, 2e-3),
+        ("schedule_free", 1999, 512, 1e-3),
+    ],
+)
+def test_a_narrow_model_learns_faster_with_few_updates_or_no_schedule(
+    make_config, monkeypatch, schedule, n_updates, d_model, lr
+):
     monkeypatch.setattr(pace, "_seconds_per_update", lambda *args: 1.0)
-    cfg = make_config(model={"d_model": d_model}, max_steps=None, budget="2h")
+    cfg = make_config(model={"d_model": d_model}, max_steps=None, budget="2h", schedule=schedule)
     given, _ = fit_batches(cfg, TEN_PAIRS, cast(Any, lambda cfg: None), n_updates, n_processes=1)
     assert given.train.lr == 0.01, "a written rate stands"
     values = cfg.model_dump(mode="json", exclude_unset=True)
@@ -97,6 +109,48 @@ def test_a_model_with_time_for_too_few_updates_becomes_narrow(
     )
     assert (cfg.model.d_model, n_fitting) == (d_model, n_updates)
     assert ("896 updates" in reasons.get("model.d_model", "")) == (d_model == 128)
+
+
+@pytest.mark.parametrize(
+    ("training_s", "written", "layers", "n_updates"),
+    [
+        (1199, {}, (2, 2), 5995),  # 3996 updates of 0.3 seconds with 3 + 3 layers, so shallow ones of 0.2 seconds
+        (1200, {}, (3, 3), 4000),
+        (1199, {"n_encoder_layers": 3}, (3, 3), 3996),  # a written depth stands
+    ],
+)
+def test_a_model_with_time_for_too_few_updates_becomes_shallow(
+    make_config, monkeypatch, training_s, written, layers, n_updates
+):
+    def seconds(updater, *_):
+        return 0.3 if updater.model.n_decoder_layers == 3 else 0.2
+
+    monkeypatch.setattr(pace, "_seconds_per_update", seconds)
+    values = make_config(max_steps=None, budget="20m", batch_tokens=None).model_dump(mode="json", exclude_unset=True)
+    values["model"] = written
+    reasons: dict[str, str] = {}
+    cfg, n_fitting = fit_batches(
+        Config.model_validate(values), TEN_PAIRS, lambda cfg: cast(Any, cfg), training_s, 1, reasons=reasons
+    )
+    assert (cfg.model.n_encoder_layers, cfg.model.n_decoder_layers, n_fitting) == (*layers, n_updates)
+    assert ("3996 updates" in reasons.get("model.n_encoder_layers", "").replace(",", "")) == (layers == (2, 2))
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, ("schedule_free", 0.1)),
+        ({"schedule": "cosine"}, ("cosine", 0.1)),
+        ({"guided_alignment": 0.0}, ("schedule_free", 0.0)),
+        ({"ema": 0.9}, ("cosine", 0.0)),
+        ({"budget": None, "max_steps": 100}, ("inverse_sqrt", 0.0)),
+    ],
+)
+def test_a_budget_chooses_how_a_translator_learns(make_config, changes, expected):
+    reasons: dict[str, str] = {}
+    cfg = choose_learning(make_config(**{"max_steps": None, "budget": "6m", **changes}), reasons)
+    assert (cfg.train.schedule, cfg.train.guided_alignment) == expected
+    assert ("train.schedule" in reasons) == (expected[0] == "schedule_free")
 
 
 @pytest.mark.parametrize(
