@@ -29,7 +29,7 @@ from mtkit.runtime import choose_device, set_threads
 from mtkit.translation.translator import Translator
 
 SETTINGS = "adaptation.json"
-_SHARES = (0.25, 0.5, 0.75, 1.0)  # of the tuned weights, to try on dev
+_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the tuned weights, to try on dev
 _MOST_LOST = 0.5  # BLEU on general dev, if it has references
 _FOR_MIX, _FOR_CURVE = 0.1, 0.15  # of the budget, at most: own translations of general text; the means on dev
 _LEAST_ON_DEV = 50  # sentences
@@ -136,14 +136,14 @@ class _Adaptation:
         started = time.monotonic()
         before = self._translate(base_model, test, "memory's test, before")
         per_sentence = (time.monotonic() - started) / max(1, len(test.sources))
-        general_before = (
-            general_test.references
-            if general_test.sources and not general.has_references
-            else self._translate(base_model, general_test, "general test, before")
-        )
+        general_before = self._translate(base_model, general_test, "general test, before")
         n_on_dev = max(_LEAST_ON_DEV, int(_FOR_CURVE * self.seconds / len(_SHARES) / per_sentence))
         dev = _Text.read(memory.dev).first(n_on_dev)
         general_dev = _Text.read(general.dev).first(n_on_dev)
+        if not general.has_references:  # both models are compared with the base, which searches in the same way
+            general_test = _Text(general_test.sources, general_before)
+            translated = self._translate(base_model, general_dev, "general dev, before")
+            general_dev = _Text(general_dev.sources, translated)
         n_later = len(test.sources) + len(general_test.sources)
         n_later += len(_SHARES) * (len(dev.sources) + len(general_dev.sources))
         tuned = self._tune(memory, general, reserve=_MARGIN * n_later * per_sentence + _SPARE_S)
@@ -265,7 +265,7 @@ class _Adaptation:
             return Point(share, domain, other)
 
         kept_start = tuned.manifest["training"]["averaged_steps"] == [0]
-        points = [scored(share) for share in ((0.0,) if kept_start else (0.0, *_SHARES))]
+        points = [scored(share) for share in (_SHARES[:1] if kept_start else _SHARES)]
         chosen = chosen_share(points, _MOST_LOST if has_references else float("inf"))
         curve = [replace(point, is_chosen=point == chosen) for point in points]
         log.info("dev BLEU by share of the tuned weights: " + ", ".join(f"{p.share:g}: {p.domain:.2f}" for p in curve))

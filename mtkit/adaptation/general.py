@@ -30,7 +30,7 @@ class General:
     n_mix: int
     dev: CorpusFiles | None  # None: the memory's own sources are all there is
     test: CorpusFiles | None
-    has_references: bool  # else the targets of dev and test are the model's own translations
+    has_references: bool  # else the targets of dev and test are empty
 
 
 def prepare_general(
@@ -57,7 +57,9 @@ def prepare_general(
                 f"loss needs at least {LEAST_LINES}"
             )
         with atomic_folder(folder) as scratch:
-            rest = _set_aside(pairs, translator, scratch, has_references) if paths else pairs
+            rest = _set_aside(pairs, scratch) if paths else pairs
+            if has_references:
+                write_text(scratch / _HAS_REFERENCES, "")
             sources = [src for src, _ in evenly_spaced(rest, n_mix)]
             _write(scratch, "mix", list(_translated(sources, translator, seconds)))
     mix = folder / "mix.src", folder / "mix.tgt"
@@ -74,33 +76,27 @@ def _read(paths: Sequence[Path], langs: Languages | None) -> tuple[list[tuple[st
     return [(pair.src, pair.tgt) for pair in read_pairs(corpora) if pair.tgt.strip()], True
 
 
-def _set_aside(
-    pairs: list[tuple[str, str]], translator: Translator, folder: Path, has_references: bool
-) -> list[tuple[str, str]]:
+def _set_aside(pairs: list[tuple[str, str]], folder: Path) -> list[tuple[str, str]]:
     """Write dev and test, and return the other pairs, without the sources of dev and test."""
     rest = pairs
     for part, (share, most) in (("dev", _DEV), ("test", _TEST)):
         chosen = evenly_spaced(rest, min(most, round(share * len(pairs))))
         taken = {src for src, _ in chosen}
         rest = [pair for pair in rest if pair[0] not in taken]
-        _write(folder, part, chosen if has_references else list(_translated(sorted(taken), translator)))
-    if has_references:
-        write_text(folder / _HAS_REFERENCES, "")
+        _write(folder, part, chosen)
     return rest
 
 
-def _translated(
-    sources: Sequence[str], translator: Translator, seconds: float | None = None
-) -> Iterator[tuple[str, str]]:
+def _translated(sources: Sequence[str], translator: Translator, seconds: float) -> Iterator[tuple[str, str]]:
     """Yield the sources with the model's translations, without those that look broken, until the time is over."""
-    until = None if seconds is None else time.monotonic() + seconds
+    until = time.monotonic() + seconds
     with progress_bar(len(sources), "translating general text", "sentence") as bar:
         for window in windows(sources, _AT_ONCE):
-            if until is not None and time.monotonic() > until:
+            if time.monotonic() > until:
                 log.info(f"translated {bar.n:,} of {len(sources):,} general sentences in the time for them")
                 return
             for src, translation in zip(window, translator.stream(window), strict=True):
-                if seconds is None or (translation.text.strip() and not translation.faults):
+                if translation.text.strip() and not translation.faults:
                     yield src, translation.text
             bar.update(len(window))
 

@@ -37,6 +37,12 @@ def memory(tmp_path, monkeypatch):
 
 
 @pytest.fixture
+def general(tmp_path):
+    """Text without translations."""
+    return write_lines(tmp_path / "general.txt", [f"word{i} and word{i + 1}" for i in range(100)])
+
+
+@pytest.fixture
 def stand_ins(base, monkeypatch):
     """stand_ins(step, quality): training adds `step` to the weights, and a model's translations are `quality` of it.
 
@@ -60,7 +66,7 @@ def stand_ins(base, monkeypatch):
         def translate(self, model, text, what):
             moved = float((model.state_dict()[name] - weights[name]).mean())
             n_right = round(quality(moved / step if step else 0.0) * len(text.sources))
-            return [*text.references[:n_right], *["rien"] * (len(text.sources) - n_right)]
+            return [*text.references[:n_right], *["ce ne sont que des mots"] * (len(text.sources) - n_right)]
 
         monkeypatch.setattr(adapting, "train", train)
         monkeypatch.setattr(adapting._Adaptation, "_translate", translate)
@@ -100,6 +106,15 @@ def test_a_model_that_is_not_better_leaves_the_base_and_exits_with_1(base, memor
     assert "not significantly better" in result.stdout and f"{base} remains" in result.stdout
     assert not (tmp_path / "out" / "model").exists() and (tmp_path / "out" / "report.html").exists()
     assert mtkit(base, memory, "--out", tmp_path / "out").exit_code == 1
+
+
+def test_an_unchanged_model_agrees_with_itself_on_general_text(base, memory, general, tmp_path, stand_ins):
+    stand_ins(0.0, lambda share: 0.3)
+    mtkit(base, memory, "--out", tmp_path / "out", "--general", general)
+    judged = json.loads((tmp_path / "out" / "judgement.json").read_text())
+    assert judged["n_general"] == 20 and "agreement" in judged["general_of"]
+    assert [(change["before"], change["after"]) for change in judged["general"]] == [(100.0, 100.0)] * 2
+    assert [point["general"] for point in judged["curve"]] == [100.0]
 
 
 def test_a_folder_of_another_adaptation_is_refused(base, memory, tmp_path, stand_ins):

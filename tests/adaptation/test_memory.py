@@ -120,12 +120,12 @@ def test_general_text_gives_sources_to_mix_in_and_references_to_measure_by(tmp_p
     assert len({src for part in read.values() for src, _ in part}) == 50
 
 
-def test_without_references_the_models_own_translations_are_those_of_the_general_text(tmp_path):
+def test_general_text_without_references_keeps_its_sources_to_compare_the_models_on(tmp_path):
     path = write_lines(tmp_path / "general.txt", [*(f"line {i}" for i in range(99)), "fault"])
     general = prepare_general([path], [], ("en", "fr"), TRANSLATOR, tmp_path / "out", n_mix=1000, seconds=1e9)
     assert not general.has_references
     assert general.dev and general.test
-    assert all(pair.tgt == pair.src.upper() for pair in read_pairs([general.dev, general.test]))
+    assert all(pair.src and not pair.tgt for pair in read_pairs([general.dev, general.test]))
     assert general.n_mix in (69, 70) and all(pair.src != "fault" for pair in read_pairs([general.mix]))
 
 
