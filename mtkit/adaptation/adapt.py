@@ -1,6 +1,7 @@
 """Adapt a model to the domain of a translation memory: prepare, tune, mix with the base, and judge."""
 
 import json
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ from mtkit.model.transformer import Transformer
 from mtkit.runs.averaging import interpolated, save_interpolated
 from mtkit.runs.train import train
 from mtkit.runtime import choose_device, set_threads
+from mtkit.training.update.checkpoint import Checkpoints
 from mtkit.translation.translator import Translator
 
 SETTINGS = "adaptation.json"
@@ -34,6 +36,7 @@ _MOST_LOST = 0.5  # BLEU on general dev, if it has references
 _FOR_MIX, _FOR_CURVE = 0.1, 0.15  # of the budget, at most: own translations of general text; the means on dev
 _LEAST_ON_DEV = 50  # sentences
 _LEAST_TRAINING = 0.3  # of the budget
+_RESERVE = 1.1  # in the advice for a longer budget
 _SPARE_S, _MARGIN = 5.0, 1.25  # for tests, loading and writing; on the expected time of translating
 # Pairs with the base's own translations that an epoch draws for each pair of the memory. The second holds for the
 # memory's own sources, because the memory has other translations of them. We have compared neither with other values.
@@ -90,7 +93,7 @@ def _settings(base: BundleFiles, memory: Sequence[Path], general: Sequence[Path]
     now = {
         "model": [base.manifest["sha256"][name] for name in SHAPING_FILES],
         "memory": [sha256_file(path) for path in memory if path.is_file()],
-        "general": [sha256_file(path) for path in general if path.is_file()],
+        "general text": [sha256_file(path) for path in general if path.is_file()],
     }
     path = out / SETTINGS
     then: dict[str, Any] = parse_json(path.read_text(encoding="utf-8")) if path.exists() else now
@@ -123,7 +126,7 @@ class _Adaptation:
     def run(self) -> Judgement:
         """Do all of it."""
         if not (self.out / SETTINGS).exists():
-            self._write_settings("general")  # which may prove unsuitable
+            self._write_settings(without="general text")  # which may prove unsuitable
         try:
             memory = prepare_memory(self.memory_paths, self.base, self.out / "memory")
         except DataError:
@@ -133,6 +136,7 @@ class _Adaptation:
         self._write_settings()
         test, general_test = _Text.read(memory.test), _Text.read(general.test)
         base_model = load_model(self.base)
+        self._translate(base_model, test.first(1), "first sentence")  # which takes longer: mtkit makes its kernels
         started = time.monotonic()
         before = self._translate(base_model, test, "memory's test, before")
         per_sentence = (time.monotonic() - started) / max(1, len(test.sources))
@@ -206,9 +210,9 @@ class _Adaptation:
     def _tune(self, memory: Memory, general: General, reserve: float) -> BundleFiles:
         """Train within what the budget leaves; reserve: seconds for what comes after. Returns the tuned model."""
         left = self.seconds - (time.monotonic() - self.since) - reserve
-        if "train_s" not in self.settings:
+        if not Checkpoints(self.out / "run" / "checkpoints").exist():  # a started run keeps its budget
             if left < _LEAST_TRAINING * self.seconds:
-                needed = duration_of((self.seconds - left) / (1 - _LEAST_TRAINING))
+                needed = duration_of(10 * math.ceil(_RESERVE * (self.seconds - left) / (1 - _LEAST_TRAINING) / 10))
                 raise TrainingError(
                     f"--budget {duration_of(self.seconds)} leaves too little time to train, because preparing and "
                     f"judging take {duration_of(self.seconds - left)}; run the command again with --budget {needed}, "

@@ -2,6 +2,8 @@
 
 import json
 import random
+import re
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +16,8 @@ from mtkit.adaptation import adapt as adapting
 from mtkit.adaptation.judgement import Change, Judgement, Point, chosen_share
 from mtkit.bundle import load_model, read_bundle, save_bundle
 from mtkit.cli import app
-from mtkit.errors import DataError
+from mtkit.config.durations import seconds_of
+from mtkit.errors import DataError, TrainingError
 from mtkit.runs.finish import TrainResult
 
 
@@ -113,8 +116,61 @@ def test_an_unchanged_model_agrees_with_itself_on_general_text(base, memory, gen
     mtkit(base, memory, "--out", tmp_path / "out", "--general", general)
     judged = json.loads((tmp_path / "out" / "judgement.json").read_text())
     assert judged["n_general"] == 20 and "agreement" in judged["general_of"]
-    assert [(change["before"], change["after"]) for change in judged["general"]] == [(100.0, 100.0)] * 2
-    assert [point["general"] for point in judged["curve"]] == [100.0]
+    scores = [change[when] for change in judged["general"] for when in ("before", "after")]
+    assert [*scores, judged["curve"][0]["general"]] == pytest.approx([100.0] * 5)
+
+
+def test_a_longer_budget_gives_more_time_to_a_run_that_could_not_start(base, memory, tmp_path, stand_ins, monkeypatch):
+    def too_short(cfg):
+        raise TrainingError("leaves too little")
+
+    trained = stand_ins(0.0, lambda share: 0.3)
+    with monkeypatch.context() as patch:
+        patch.setattr(adapting, "train", too_short)
+        assert "leaves too little" in mtkit(base, memory, "--out", tmp_path / "out").stderr
+    mtkit(base, memory, "--out", tmp_path / "out", "--budget", "20m")
+    [cfg] = trained
+    assert seconds_of(cfg.train.budget) > seconds_of("10m")
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The seconds of the clock that adaptation looks at."""
+    seconds = [0.0]
+    monkeypatch.setattr(adapting, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
+    return seconds
+
+
+def takes(seconds, clock, monkeypatch):
+    """Let each translation of a text take seconds(number of sentences, number of earlier texts)."""
+    translate = adapting._Adaptation._translate
+    earlier: list[str] = []
+
+    def timed(self, model, text, what):
+        clock[0] += seconds(len(text.sources), len(earlier))
+        earlier.append(what)
+        return translate(self, model, text, what)
+
+    monkeypatch.setattr(adapting._Adaptation, "_translate", timed)
+
+
+def test_the_first_sentence_does_not_count_in_the_expected_time(base, memory, tmp_path, stand_ins, clock, monkeypatch):
+    trained = stand_ins(0.0, lambda share: 0.3)
+    takes(lambda n_sentences, n_earlier: 0.01 * n_sentences if n_earlier else 30, clock, monkeypatch)
+    adapting.adapt(base, [memory], tmp_path / "out", "5m", since=0.0)
+    [cfg] = trained
+    assert seconds_of(cfg.train.budget) >= 300 - 30 - 10  # 10 for judging, loading and writing
+
+
+def test_a_budget_without_time_to_train_is_refused_with_one_that_suffices(
+    base, memory, tmp_path, stand_ins, clock, monkeypatch
+):
+    stand_ins(0.0, lambda share: 0.3)
+    takes(lambda n_sentences, n_earlier: 0.2 * n_sentences, clock, monkeypatch)
+    with pytest.raises(TrainingError) as error:
+        adapting.adapt(base, [memory], tmp_path / "out", "1m", since=0.0)
+    needed, enough = re.findall(r"(?:take|--budget) (\w+)[;,]", str(error.value))
+    assert seconds_of(enough) - seconds_of(needed) > 0.3 * seconds_of(enough)
 
 
 def test_a_folder_of_another_adaptation_is_refused(base, memory, tmp_path, stand_ins):
