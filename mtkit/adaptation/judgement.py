@@ -76,8 +76,8 @@ class Judgement:
     unseen: list[str]  # characters that the model sees as bytes, in words
     n_mix: int  # general sentences with the base's own translations, which were mixed in
     domain: list[Change]
-    general: list[Change]  # none without general text
-    general_of: str  # the general text, in words
+    general: list[Change]
+    general_of: str  # what `general` measures, in words
     n_general: int
     curve: list[Point]
     examples: list[Example]
@@ -130,16 +130,15 @@ class Judgement:
 
     def lines(self) -> Iterator[str]:
         """Yield the judgement as a table for the terminal."""
-        yield f"{'':<38} {'before':>8} {'after':>8} {'change':>8}  95 % interval"
         texts = ((f"memory's test, {self.n_test}", self.domain), (f"{self.general_of}, {self.n_general}", self.general))
-        for text, changes in texts:
-            for change in changes:
-                between = "" if change.low is None else f"{change.low:+.2f} to {change.high:+.2f}"
-                sure = "" if change.p is None else f", {p_value(change.p)}"
-                name = f"{change.metric} ({text})"
-                yield (
-                    f"{name:<38} {change.before:>8.2f} {change.after:>8.2f} {change.difference:>+8.2f}  {between}{sure}"
-                )
+        rows = [(f"{change.metric} ({text})", change) for text, changes in texts for change in changes]
+        width = max(len(name) for name, _ in rows)
+        yield f"{'':<{width}} {'before':>8} {'after':>8} {'change':>8}  95 % interval"
+        for name, change in rows:
+            between = "" if change.low is None else f"{change.low:+.2f} to {change.high:+.2f}"
+            sure = "" if change.p is None else f", {p_value(change.p)}"
+            figures = f"{change.before:>8.2f} {change.after:>8.2f} {change.difference:>+8.2f}"
+            yield f"{name:<{width}} {figures}  {between}{sure}"
 
 
 def changes_of(

@@ -87,6 +87,7 @@ def test_a_better_model_is_written_with_its_judgement(base, memory, tmp_path, st
     result = mtkit(base, memory, "--out", tmp_path / "out")
     assert result.exit_code == 0, result.output
     assert result.stdout.splitlines()[-1] == str(tmp_path / "out" / "model")
+    assert len({line.index(".") for line in result.stdout.splitlines()[1:5]}) == 1, "the columns are aligned"
     before, after = (load_file(folder / "model.safetensors") for folder in (base, tmp_path / "out" / "model"))
     assert all(torch.allclose(after[name], weight + 0.5, atol=1e-6) for name, weight in before.items())
     assert read_bundle(tmp_path / "out" / "model").manifest["training"]["share_of_tuned_weights"] == 0.5
@@ -181,7 +182,8 @@ def test_a_folder_of_another_adaptation_is_refused(base, memory, tmp_path, stand
     assert result.exit_code == 1 and "another memory" in result.stderr and "--out" in result.stderr
 
 
-def test_a_model_of_another_system_is_imported_first(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["opus/config.json", "marian/model.npz", "marian/model.bin", "en_fr.argosmodel"])
+def test_a_model_of_another_system_is_imported_first(tmp_path, monkeypatch, name):
     def import_model(path, out):
         save_tiny_bundle(out, None)
         print(out)
@@ -191,11 +193,12 @@ def test_a_model_of_another_system_is_imported_first(tmp_path, monkeypatch):
 
     monkeypatch.setattr("mtkit.cli.shipping.import_model.import_model", import_model)
     monkeypatch.setattr(adapting, "adapt", adapt)
-    (tmp_path / "opus").mkdir()
-    (tmp_path / "opus" / "config.json").write_text("{}")
+    model = tmp_path / name
+    model.parent.mkdir(exist_ok=True)
+    model.write_text("{}")
     memory = write_lines(tmp_path / "memory.tsv", ["a\tb"])
     for _ in range(2):
-        result = mtkit(tmp_path / "opus", memory, "--out", tmp_path / "out")
+        result = mtkit(model.parent if name == "opus/config.json" else model, memory, "--out", tmp_path / "out")
         assert f"adapting {tmp_path / 'out' / 'base'}" in result.stderr and result.stdout == ""
 
 

@@ -90,7 +90,9 @@ def _base(model: Path, out: Path) -> Path:
     from mtkit.bundle import MANIFEST, find_model
     from mtkit.cli.shipping import import_model as importing
 
-    is_foreign = model.suffix in (".npz", ".bin") or (model / "config.json").is_file() or any(model.glob("*.bin"))
+    is_foreign = (
+        model.suffix in (".npz", ".bin", ".argosmodel") or (model / "config.json").is_file() or any(model.glob("*.bin"))
+    )
     if not is_foreign or (model / MANIFEST).exists():
         return find_model(model)
     base = out / "base"
