@@ -200,6 +200,7 @@ class _Adaptation:
         return prepare_general(
             self.general_paths,
             [pair.src for pair in train],
+            {pair.src for part in ("dev", "test") for pair in memory.pairs(part)},
             languages_of(self.base),
             Translator.from_bundles([greedy], threads=usable_cores()),
             self.out / "general",

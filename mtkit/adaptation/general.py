@@ -1,7 +1,7 @@
 """Keep what a model knows: its own translations of general text to train on, and other text to measure the loss by."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +36,7 @@ class General:
 def prepare_general(
     paths: Sequence[Path],
     memory_sources: Sequence[str],
+    held_out: Set[str],
     langs: Languages | None,
     translator: Translator,
     folder: Path,
@@ -46,15 +47,17 @@ def prepare_general(
     """Write the general text to the folder, which appears when it is complete; a second call reads it.
 
     paths: files with both sides, two text files, or one text file in the source language; none: memory_sources.
+    memory_sources, held_out: the sources of the memory to train on, and the others; general text leaves all out.
     n_mix, seconds: the most sentences to translate for training, and the most time for that.
     """
     if not folder.exists():
         pairs, has_references = _read(paths, langs) if paths else ([(src, "") for src in memory_sources], False)
-        pairs = list(dict.fromkeys((src, tgt) for src, tgt in pairs if src.strip()))
+        known = {*memory_sources, *held_out} if paths else set()
+        pairs = list(dict.fromkeys((src, tgt) for src, tgt in pairs if src.strip() and src not in known))
         if paths and len(pairs) < LEAST_LINES:
             raise DataError(
-                f"{' '.join(map(str, paths))}: only {counted(len(pairs), 'line')} of general text, but measuring the "
-                f"loss needs at least {LEAST_LINES}"
+                f"{' '.join(map(str, paths))}: only {counted(len(pairs), 'line')} of general text that the memory does "
+                f"not have, but measuring the loss needs at least {LEAST_LINES}"
             )
         with atomic_folder(folder) as scratch:
             rest = _set_aside(pairs, scratch) if paths else pairs

@@ -112,7 +112,7 @@ TRANSLATOR: Any = Shouting()
 def test_general_text_gives_sources_to_mix_in_and_references_to_measure_by(tmp_path):
     lines = [f"line {i}" for i in range(100)]
     path = tsv(tmp_path / "general.tsv", [(line, f"ligne {line}") for line in lines])
-    general = prepare_general([path], [], ("en", "fr"), TRANSLATOR, tmp_path / "out", n_mix=20, seconds=1e9)
+    general = prepare_general([path], [], set(), ("en", "fr"), TRANSLATOR, tmp_path / "out", n_mix=20, seconds=1e9)
     read = {part: [pair[:2] for pair in read_pairs([getattr(general, part)])] for part in ("mix", "dev", "test")}
     assert [len(read[part]) for part in read] == [20, 10, 20] == [general.n_mix, 10, 20]
     assert general.has_references and all(tgt == f"ligne {src}" for part in ("dev", "test") for src, tgt in read[part])
@@ -122,7 +122,7 @@ def test_general_text_gives_sources_to_mix_in_and_references_to_measure_by(tmp_p
 
 def test_general_text_without_references_keeps_its_sources_to_compare_the_models_on(tmp_path):
     path = write_lines(tmp_path / "general.txt", [*(f"line {i}" for i in range(99)), "fault"])
-    general = prepare_general([path], [], ("en", "fr"), TRANSLATOR, tmp_path / "out", n_mix=1000, seconds=1e9)
+    general = prepare_general([path], [], set(), ("en", "fr"), TRANSLATOR, tmp_path / "out", n_mix=1000, seconds=1e9)
     assert not general.has_references
     assert general.dev and general.test
     assert all(pair.src and not pair.tgt for pair in read_pairs([general.dev, general.test]))
@@ -130,13 +130,22 @@ def test_general_text_without_references_keeps_its_sources_to_compare_the_models
 
 
 def test_without_general_text_the_memorys_own_sources_are_mixed_in(tmp_path):
-    general = prepare_general([], ["a", "b", "b"], None, TRANSLATOR, tmp_path / "out", n_mix=9, seconds=1e9)
+    general = prepare_general([], ["a", "b", "b"], set(), None, TRANSLATOR, tmp_path / "out", n_mix=9, seconds=1e9)
     assert [pair[:2] for pair in read_pairs([general.mix])] == [("a", "A"), ("b", "B")]
     assert general.dev is None and general.test is None
+
+
+def test_general_text_leaves_out_the_memorys_own_sources(tmp_path):
+    path = write_lines(tmp_path / "general.txt", [f"line {i}" for i in range(100)])
+    memory, held_out = ["line 1", "line 2"], {"line 3", "line 4"}
+    general = prepare_general([path], memory, held_out, None, TRANSLATOR, tmp_path / "out", n_mix=100, seconds=1e9)
+    assert general.dev and general.test
+    sources = {pair.src for pair in read_pairs([general.mix, general.dev, general.test])}
+    assert len(sources) == 96 and not sources & {*memory, *held_out}
 
 
 def test_too_little_general_text_is_refused_and_leaves_nothing(tmp_path):
     path = write_lines(tmp_path / "general.txt", ["line"] * 60)
     with pytest.raises(DataError, match=r"general\.txt: only 1 line"):
-        prepare_general([path], [], None, TRANSLATOR, tmp_path / "out", n_mix=9, seconds=1e9)
+        prepare_general([path], [], set(), None, TRANSLATOR, tmp_path / "out", n_mix=9, seconds=1e9)
     assert not (tmp_path / "out").exists()
