@@ -244,7 +244,11 @@ class _Adaptation:
                     "train": corpora,
                     "dev": {**files(memory.dev), "tag": base.decode.tag},
                 },
-                "train": {"init_from": str(self.base.folder.absolute()), "budget": f"{self.settings['train_s']}s"},
+                "train": {
+                    "init_from": str(self.base.folder.absolute()),
+                    "budget": f"{self.settings['train_s']}s",
+                    "guided_alignment": base.train.guided_alignment,  # or the model would align words less well
+                },
                 "decode": base.decode.model_dump(mode="json"),
             }
         )

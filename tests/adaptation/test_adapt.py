@@ -134,6 +134,16 @@ def test_a_longer_budget_gives_more_time_to_a_run_that_could_not_start(base, mem
     assert seconds_of(cfg.train.budget) > seconds_of("10m")
 
 
+def test_a_model_that_aligns_words_goes_on_learning_it(base, memory, tmp_path, stand_ins):
+    trained = stand_ins(0.0, lambda share: 0.3)
+    files, guided = read_bundle(base), tmp_path / "guided"
+    train = files.config.train.model_copy(update={"guided_alignment": 0.2})
+    cfg = files.config.model_copy(update={"train": train})
+    save_bundle(guided, load_file(base / "model.safetensors"), cfg, base / "src.spm", base / "tgt.spm", training={})
+    mtkit(guided, memory, "--out", tmp_path / "out")
+    assert [cfg.train.guided_alignment for cfg in trained] == [0.2]
+
+
 @pytest.fixture
 def clock(monkeypatch):
     """The seconds of the clock that adaptation looks at."""
