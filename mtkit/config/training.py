@@ -70,7 +70,8 @@ class TrainConfig(Section):
         description="learning rate after the warm-up. schedule_free: lr, and the model is the mean of the weights of "
         "all updates (Schedule-Free AdamW); inverse_sqrt: lr x sqrt(warmup_steps / step); cosine: half a "
         "cosine from lr to lr x lr_floor at the end of the run (the first limit that it reaches); constant: lr. "
-        "auto: inverse_sqrt; with a budget schedule_free, or cosine for classifiers, with init_from or with ema",
+        "auto: inverse_sqrt; with a budget schedule_free, or cosine for classifiers, with init_from, ema, lr_floor or "
+        "without Adam's beta1",
     )
     lr_floor: float = Field(0.0, ge=0, le=1, description="cosine: final learning rate as a share of lr")
     warmup_steps: int = Field(
@@ -196,7 +197,7 @@ class TrainConfig(Section):
         elif not ends:
             self._give_way(patience=_PATIENCE)
         if self.schedule == "schedule_free" and self.ema:
-            raise ValueError(f"schedule={self.schedule} keeps a mean of the weights of its own: remove ema={self.ema}")
+            raise ValueError(f"schedule={self.schedule} already keeps a mean of the weights: remove ema={self.ema}")
         if self.schedule == "schedule_free" and not self.adam_betas[0]:
             raise ValueError(f"schedule={self.schedule} needs a beta1 above 0 in adam_betas, such as 0.9")
         if self.r_drop_from and self.patience is not None:

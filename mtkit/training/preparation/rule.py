@@ -52,7 +52,8 @@ def learning_values(cfg: Config) -> dict[str, Any]:
     train = cfg.train
     if cfg.task != "translate" or train.budget is None or train.init_from is not None or train.ema:
         return {}
-    values: dict[str, Any] = {} if train.schedule != "auto" else {"schedule": "schedule_free"}
+    is_free = train.schedule == "auto" and train.adam_betas[0] and not train.lr_floor  # which only a cosine has
+    values: dict[str, Any] = {"schedule": "schedule_free"} if is_free else {}
     return values if "guided_alignment" in train.model_fields_set else values | {"guided_alignment": GUIDED_ALIGNMENT}
 
 

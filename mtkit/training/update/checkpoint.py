@@ -41,7 +41,7 @@ class Checkpoint:
         return _read_weights(self.folder / _MODEL)
 
     def average(self) -> dict[str, Tensor]:
-        """Read the moving average of the weights, by name; only a run with train.ema has one."""
+        """Read the mean of the weights, by name; only a run with train.ema or schedule_free has one."""
         return _read_weights(self.folder / _KEPT)
 
     def optimizer_state(self) -> dict[str, Any]:

@@ -143,6 +143,8 @@ def test_a_model_with_time_for_too_few_updates_becomes_shallow(
         ({"schedule": "cosine"}, ("cosine", 0.1)),
         ({"guided_alignment": 0.0}, ("schedule_free", 0.0)),
         ({"ema": 0.9}, ("cosine", 0.0)),
+        ({"lr_floor": 0.1}, ("cosine", 0.1)),
+        ({"adam_betas": (0.0, 0.98)}, ("cosine", 0.1)),
         ({"budget": None, "max_steps": 100}, ("inverse_sqrt", 0.0)),
     ],
 )
