@@ -58,5 +58,23 @@ def test_the_command_writes_the_best_line_first():
     done = CliRunner().invoke(app, ["data", "select", "-i", "mono.txt", "-n", "3", "--known", "known.txt"])
     assert (done.exit_code, done.stdout) == (0, "D.\na b c d e\n")
     assert "2 of 5 lines" in done.stderr and "100.0%" in done.stderr
+    assert "the other lines contain no further word" in done.stderr
+
+
+@pytest.mark.usefixtures("in_an_empty_folder")
+@pytest.mark.parametrize("path", ["mono.txt", "known.txt"])
+def test_the_command_does_not_overwrite_what_it_reads(path):
+    for name in ("mono.txt", "known.txt"):
+        Path(name).write_text("a b c\n")
+    done = CliRunner().invoke(app, ["data", "select", "-i", "mono.txt", "-n", "3", "--known", "known.txt", "-o", path])
+    assert done.exit_code == 2 and path in done.stderr
+    assert Path(path).read_text() == "a b c\n"
+
+
+@pytest.mark.usefixtures("in_an_empty_folder")
+def test_a_choice_of_all_lines_does_not_speak_of_others():
+    Path("mono.txt").write_text("a b\nc d\n")
+    done = CliRunner().invoke(app, ["data", "select", "-i", "mono.txt", "-n", "3"])
+    assert "2 of 2 lines" in done.stderr and "other" not in done.stderr
     piped = CliRunner().invoke(app, ["data", "select", "-n", "1", "-o", "best.txt"], input="a b\na c\na b\n")
     assert (piped.exit_code, Path("best.txt").read_text()) == (0, "a b\n")

@@ -36,8 +36,11 @@ def select(
     text must fit into memory.
     """
     from mtkit.corpora import select as selection
+    from mtkit.pair_files import corpus_files
     from mtkit.pair_files.lines import read_lines
 
+    inputs = [*filter(None, [input_path]), *(known or [])]
+    corpus_files.check_distinct([("--output", output)], inputs)
     windows = arriving_windows(_AT_ONCE) if input_path is None else [read_lines(input_path)]
     texts = [line for line in chain.from_iterable(windows) if line.strip()]
     made = selection.select_lines(texts, n_lines, chain.from_iterable(map(read_lines, known or [])))
@@ -48,5 +51,5 @@ def select(
         f"{len(made.indices):,} of {counted(len(texts), 'line')}: they raise the share of the text's words and word "
         f"pairs that have a translation from {made.coverage_before:.1%} to {made.coverage:.1%}"
     )
-    if len(made.indices) < n_lines:
+    if len(made.indices) < min(n_lines, len(texts)):
         log.info("the other lines contain no further word or word pair")
