@@ -133,6 +133,11 @@ def export_bundle(
     Argos Translate cuts and joins text with one tokenizer, the source's: pieces that it does not know are text to it.
     """
     data, src, tgt = files.config.data, files.src_tokenizer, files.tgt_tokenizer
+    if not {data.src_lang, data.tgt_lang}.isdisjoint({Languages.src, Languages.tgt}):
+        raise MtkitError(
+            f"{files.folder}: the model does not record its languages, which a package of Argos Translate needs; "
+            "import it again with --src-lang and --tgt-lang, or train it with data.src_lang and data.tgt_lang"
+        )
     tags = (files.config.decode.tag, *(corpus.tag for corpus in (*data.train, *data.dev)))
     if tag := next((tag for tag in tags if tag is not None), None):
         raise MtkitError(

@@ -5,7 +5,9 @@ import pickle
 import stat
 import zipfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sentencepiece
@@ -27,6 +29,12 @@ library = pytest.importorskip("ctranslate2", reason="the extra `fast` is not ins
 
 METADATA = {"from_code": "en", "to_code": "fr", "package_version": "1.0"}
 ROOT = "translate-en_fr-1_0"
+
+
+def from_english_to_french(files: Any) -> Any:
+    """Return the bundle with languages."""
+    data = files.config.data.model_copy(update={"src_lang": "en", "tgt_lang": "fr"})
+    return replace(files, config=files.config.model_copy(update={"data": data}))
 
 
 class Attack:
@@ -131,7 +139,7 @@ def test_a_package_that_is_cut_off_is_refused(files, tmp_path, share):
 
 
 def test_argos_translate_gets_the_translations_of_the_model(make_native, tmp_path):
-    bundle = load_bundle(make_native(tmp_path / "bundle", "none", norm_position="pre"))
+    bundle = from_english_to_french(load_bundle(make_native(tmp_path / "bundle", "none", norm_position="pre")))
     out, lines = tmp_path / "en_fr.argosmodel", ENGLISH[:4]
     text = ComparedText("lines", None, lines, None)
     parity = argos.export_bundle(bundle, out, "float32", [text], Tolerance(0.5, 1e-3, 0.1), 1)
@@ -142,8 +150,7 @@ def test_argos_translate_gets_the_translations_of_the_model(make_native, tmp_pat
         archive.extractall(tmp_path)
     package = tmp_path / root
     metadata = json.loads((package / "metadata.json").read_text())
-    data = bundle.config.data
-    assert (metadata["from_code"], metadata["to_code"], metadata["type"]) == (data.src_lang, data.tgt_lang, "translate")
+    assert (metadata["from_code"], metadata["to_code"], metadata["type"]) == ("en", "fr", "translate")
     assert json.loads((package / "model" / "parity.json").read_text())["n_lines"] == 4
     assert "MiniSBD" in (package / "README.md").read_text()
 
@@ -166,7 +173,7 @@ def test_argos_translate_gets_the_translations_of_the_model(make_native, tmp_pat
 
 
 def test_a_model_that_a_type_of_the_machine_breaks_is_refused(make_native, tmp_path, monkeypatch):
-    files = read_bundle(make_native(tmp_path / "bundle", "none"))
+    files = from_english_to_french(read_bundle(make_native(tmp_path / "bundle", "none")))
     monkeypatch.setattr(export, "measure_types", lambda *rest: {"int16": 0.995, "int8_float32": 0.9})
     text, out = ComparedText("lines", None, ENGLISH[:4], None), tmp_path / "x.argosmodel"
     with pytest.raises(MtkitError, match=r"x.argosmodel: .* int8_float32: 90.00% .* 95.00%") as caught:
@@ -177,7 +184,14 @@ def test_a_model_that_a_type_of_the_machine_breaks_is_refused(make_native, tmp_p
 
 @pytest.mark.parametrize("tag", ["<2fr>"])
 def test_a_model_that_needs_a_tag_is_refused(make_native, tmp_path, tag):
-    files = read_bundle(make_native(tmp_path / "bundle", "none"), [f"decode.tag={tag}"])
+    files = from_english_to_french(read_bundle(make_native(tmp_path / "bundle", "none"), [f"decode.tag={tag}"]))
     with pytest.raises(MtkitError, match=f"a tag such as {tag} .* Argos Translate"):
+        argos.export_bundle(files, tmp_path / "x.argosmodel", "float32", [], Tolerance(0.99, 1e-3, 0.1), 1)
+    assert not (tmp_path / "x.argosmodel").exists()
+
+
+def test_a_model_without_languages_is_refused(make_native, tmp_path):
+    files = read_bundle(make_native(tmp_path / "bundle", "none"))
+    with pytest.raises(MtkitError, match=r"bundle: .*languages.*--src-lang .*--tgt-lang"):
         argos.export_bundle(files, tmp_path / "x.argosmodel", "float32", [], Tolerance(0.99, 1e-3, 0.1), 1)
     assert not (tmp_path / "x.argosmodel").exists()

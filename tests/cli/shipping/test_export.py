@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import sacrebleu
 import torch
+from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from mtkit.bundle import bundle_file, read_bundle, save_bundle
@@ -130,8 +131,12 @@ def test_an_export_to_another_folder_leaves_the_bundle_alone(bundle, tmp_path):
 
 
 def test_a_package_can_be_imported_again(bundle, tmp_path):
+    cfg = read_bundle(bundle).config
+    cfg = cfg.model_copy(update={"data": cfg.data.model_copy(update={"src_lang": "en", "tgt_lang": "fr"})})
+    named, spm = tmp_path / "named", [bundle / f"{side}.spm" for side in ("src", "tgt")]
+    save_bundle(named, load_file(bundle / "model.safetensors"), cfg, *spm, training={})
     package = tmp_path / "x.argosmodel"
-    result = run("--to", "argos", "--model", bundle, "--out", package, "--lines", 2, "--min-agreement", 0)
+    result = run("--to", "argos", "--model", named, "--out", package, "--lines", 2, "--min-agreement", 0)
     assert result.exit_code == 0, result.output
     assert "computed in" in result.stdout
     again = CliRunner().invoke(app, ["--quiet", "import", str(package), "--out", str(tmp_path / "again")])
