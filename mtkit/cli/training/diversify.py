@@ -63,8 +63,8 @@ def diversify(
 
     Each forward model translates the sources of data.train, and each backward model the targets. The command leaves out
     duplicates, suspect translations, and pairs whose source is in dev or test. It prints the entries for data.train,
-    and writes a config with them. The same command resumes an interrupted job; with a further model, only that model
-    translates.
+    and writes a config with them. The same command resumes an interrupted job. To add a model, give all models again;
+    only the new one translates.
     """
     from mtkit.augmentation import back_translation, diversification
     from mtkit.config.reading import loading
