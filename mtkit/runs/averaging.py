@@ -94,13 +94,14 @@ def interpolated(base: Mapping[str, Tensor], tuned: Mapping[str, Tensor], share:
 
 
 def save_interpolated(base: BundleFiles, tuned: BundleFiles, share: float, out: Path) -> None:
-    """Write a bundle with `interpolated` weights, and all else as the tuned model has it.
+    """Write a bundle with `interpolated` weights, and all else as the tuned model has it, but without its dev scores.
 
     Raises BundleError if architectures or tokenizers differ.
     """
     _check_alike(base, tuned)
     weights = interpolated(load_network(base).state_dict(), load_network(tuned).state_dict(), share)
-    training = {**tuned.manifest.get("training", {}), "share_of_tuned_weights": share}
+    facts = {key: fact for key, fact in tuned.manifest.get("training", {}).items() if not key.startswith("dev")}
+    training = {**facts, "share_of_tuned_weights": share}
     spm = tuned.folder / "src.spm", tuned.folder / "tgt.spm"
     save_bundle(out, weights, tuned.config, *spm, training=training)
     _copy_files_of_text(tuned, out)

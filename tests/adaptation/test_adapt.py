@@ -62,7 +62,7 @@ def stand_ins(base, monkeypatch):
             files, folder = read_bundle(base), cfg.run_dir / "model"
             tuned = {key: weight + step for key, weight in weights.items()}
             tuned = {**load_model(files).state_dict(), **tuned}
-            facts = {"averaged_steps": [8 if step else 0]}
+            facts = {"averaged_steps": [8 if step else 0], "dev": {"bleu": 1.0}, "dev_metrics": []}
             save_bundle(folder, tuned, files.config, base / "src.spm", base / "tgt.spm", training=facts)
             return TrainResult(folder, 8, "budget", {}, (8,))
 
@@ -90,7 +90,8 @@ def test_a_better_model_is_written_with_its_judgement(base, memory, tmp_path, st
     assert len({line.index(".") for line in result.stdout.splitlines()[1:5]}) == 1, "the columns are aligned"
     before, after = (load_file(folder / "model.safetensors") for folder in (base, tmp_path / "out" / "model"))
     assert all(torch.allclose(after[name], weight + 0.5, atol=1e-6) for name, weight in before.items())
-    assert read_bundle(tmp_path / "out" / "model").manifest["training"]["share_of_tuned_weights"] == 0.5
+    facts = read_bundle(tmp_path / "out" / "model").manifest["training"]
+    assert facts == {"averaged_steps": [8], "share_of_tuned_weights": 0.5}, "the scores are of other weights"
     judged = json.loads((tmp_path / "out" / "judgement.json").read_text())
     assert [point["share"] for point in judged["curve"] if point["is_chosen"]] == [0.5]
     assert judged["domain"][0]["metric"] == "BLEU" and judged["domain"][0]["p"] < 0.01
