@@ -96,6 +96,7 @@ def interpolated(base: Mapping[str, Tensor], tuned: Mapping[str, Tensor], share:
 def save_interpolated(base: BundleFiles, tuned: BundleFiles, share: float, out: Path) -> None:
     """Write a bundle with `interpolated` weights, and all else as the tuned model has it, but without its dev scores.
 
+    What is known of words comes from the base: in a lexicon of little text, most words have no counterpart.
     Raises BundleError if architectures or tokenizers differ.
     """
     _check_alike(base, tuned)
@@ -104,7 +105,7 @@ def save_interpolated(base: BundleFiles, tuned: BundleFiles, share: float, out: 
     training = {**facts, "share_of_tuned_weights": share}
     spm = tuned.folder / "src.spm", tuned.folder / "tgt.spm"
     save_bundle(out, weights, tuned.config, *spm, training=training)
-    _copy_files_of_text(tuned, out)
+    _copy_files_of_text(base, out)
 
 
 def _copy_files_of_text(files: BundleFiles, out: Path) -> None:

@@ -7,11 +7,19 @@ import torch
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
-from mtkit.bundle import LETTERS_RATIO, SHARE_OF_SEVERAL, bundle_file, load_bundle, read_bundle, save_bundle
+from mtkit.bundle import (
+    LETTERS_RATIO,
+    SHARE_OF_SEVERAL,
+    add_to_bundle,
+    bundle_file,
+    load_bundle,
+    read_bundle,
+    save_bundle,
+)
 from mtkit.cli import app
 from mtkit.config.reading.loading import load_config
 from mtkit.errors import BundleError, CheckpointError, UsageError
-from mtkit.runs.averaging import average_bundles, average_checkpoints
+from mtkit.runs.averaging import average_bundles, average_checkpoints, save_interpolated
 from mtkit.runs.train import train
 
 
@@ -59,6 +67,16 @@ def test_a_mean_keeps_what_is_known_of_the_training_text(runs, tmp_path, model):
     copied = bundle_file(read_bundle(tmp_path / "out"), "alignment.npz")
     assert copied is not None
     assert copied.read_bytes() == (runs / "a" / "model" / "alignment.npz").read_bytes()
+
+
+def test_an_adapted_model_knows_the_words_of_its_base(runs, tmp_path):
+    shutil.copytree(runs / "b" / "model", tmp_path / "tuned")
+    add_to_bundle(tmp_path / "tuned", "alignment.npz", lambda path: path.write_bytes(b"of little text"))
+    base, tuned = read_bundle(runs / "a" / "model"), read_bundle(tmp_path / "tuned")
+    save_interpolated(base, tuned, 0.5, tmp_path / "out")
+    assert_mean(tmp_path / "out", *(folder / "model.safetensors" for folder in (base.folder, tuned.folder)))
+    copied = bundle_file(read_bundle(tmp_path / "out"), "alignment.npz")
+    assert copied is not None and copied.read_bytes() == (base.folder / "alignment.npz").read_bytes()
 
 
 def test_without_a_choice_all_that_the_run_keeps_are_averaged(runs, tmp_path):
