@@ -101,7 +101,7 @@ def test_the_corpora_of_a_config_go_to_a_folder_and_stdout_has_their_entries(tmp
     assert Path("cleaned/t.tsv").read_text() == "Good evening.\tGuten Abend.\n"
     assert Path("cleaned/a.en.rejected.tsv.gz").exists() and Path("cleaned/t.tsv.rejected.tsv.gz").exists()
     config["data"]["train"] = yaml.safe_load(result.stdout)
-    assert [entry.get("weight") for entry in yaml.safe_load(result.stdout)] == [2.0, 1.0]
+    assert [entry.get("weight", 1.0) for entry in yaml.safe_load(result.stdout)] == [2.0, 1.0]
     Path("new.yaml").write_text(yaml.safe_dump(config))
     checked = CliRunner().invoke(app, ["config", "new.yaml"])
     assert checked.exit_code == 0, checked.stderr
