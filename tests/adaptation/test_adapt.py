@@ -3,6 +3,7 @@
 import json
 import random
 import re
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -195,7 +196,10 @@ def test_a_folder_of_another_adaptation_is_refused(base, memory, tmp_path, stand
 
 @pytest.mark.parametrize("name", ["opus/config.json", "marian/model.npz", "marian/model.bin", "en_fr.argosmodel"])
 def test_a_model_of_another_system_is_imported_first(tmp_path, monkeypatch, name):
+    imported: list[Path] = []
+
     def import_model(path, out):
+        imported.append(out)
         save_tiny_bundle(out, None)
         print(out)
 
@@ -210,7 +214,12 @@ def test_a_model_of_another_system_is_imported_first(tmp_path, monkeypatch, name
     memory = write_lines(tmp_path / "memory.tsv", ["a\tb"])
     for _ in range(2):
         result = mtkit(model.parent if name == "opus/config.json" else model, memory, "--out", tmp_path / "out")
-        assert f"adapting {tmp_path / 'out' / 'base'}" in result.stderr and result.stdout == ""
+        [base] = imported
+        assert base.parent == tmp_path / "out"
+        assert f"adapting {base}" in result.stderr and result.stdout == ""
+    model.write_text("another model")
+    mtkit(model.parent if name == "opus/config.json" else model, memory, "--out", tmp_path / "out")
+    assert len({*imported}) == 2
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import sys
 import time
@@ -86,16 +87,19 @@ def adapt(
 
 
 def _base(model: Path, out: Path) -> Path:
-    """Return the bundle of a run or bundle folder; for a model of another system, import it to OUT/base."""
+    """Return the bundle of a run or bundle folder; for a model of another system, import it to OUT/base-CHECKSUM."""
     from mtkit.bundle import MANIFEST, find_model
     from mtkit.cli.shipping import import_model as importing
+    from mtkit.files import sha256_file
 
     is_foreign = (
         model.suffix in (".npz", ".bin", ".argosmodel") or (model / "config.json").is_file() or any(model.glob("*.bin"))
     )
     if not is_foreign or (model / MANIFEST).exists():
         return find_model(model)
-    base = out / "base"
+    files = [model] if model.is_file() else sorted(path for path in model.iterdir() if path.is_file())
+    checksums = " ".join(sha256_file(path) for path in files)  # so that another model is not taken for this one
+    base = out / f"base-{hashlib.sha256(checksums.encode()).hexdigest()[:12]}"
     if not (base / MANIFEST).exists():
         with redirect_stdout(sys.stderr):
             importing.import_model(model, base)
