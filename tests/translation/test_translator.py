@@ -238,7 +238,7 @@ def test_data_and_sentences_of_more_than_ten_thousand_characters_stay_and_are_na
     assert list(map(str.strip, translator.translate(lines))) == list(map(str.strip, lines))
     assert [width for _, width in model.shapes] == [2]  # "b" and EOS
     [message] = warnings()
-    assert "2 copy the source" in message and "lines 1, 2" in message
+    assert "2 leave text untranslated" in message and "lines 1, 2" in message
 
 
 def test_a_form_feed_divides_a_line_and_becomes_a_space():

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mtkit.cli import app
-from mtkit.config.reading.loading import load_config
+from mtkit.config.reading.loading import load_written_config
 from mtkit.scoring.alternatives import find_alternatives
 from mtkit.translation.translator import Translator
 
@@ -41,8 +41,8 @@ def test_json(run, expected):
 
 def test_workers_of_the_config_do_not_stand_in_the_way(run, expected, monkeypatch):
     monkeypatch.setattr(
-        "mtkit.bundle.load_config",
-        lambda path, overrides=(): load_config(path, ["decode.workers=2", *overrides]),
+        "mtkit.bundle.load_written_config",
+        lambda path, overrides=(): load_written_config(path, ["decode.workers=2", *overrides]),
     )
     assert run("the cat", "--position", "2", "--translation", "it rains").stdout.startswith("it rains\n2. rains")
 
