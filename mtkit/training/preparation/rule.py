@@ -19,8 +19,9 @@ A run that starts from a model (train.init_from) has other values:
 | train.batch_tokens | 1,024 if 4,096 would make fewer than 1,000 updates an epoch | a small text needs small updates |
 | model.*_dropout | the model's; the default if the model's budget made it 0 | tuning sees a small text many times |
 
-The first two need a budget and a translator without train.ema; long runs are unmeasured. A value in the config takes
-precedence. `scripts/results/rule.tsv` has the runs behind the rule.
+train.schedule and train.guided_alignment have these values only with a budget and without train.ema; runs of more than
+15 minutes on one core have not been measured. A value in the config takes precedence. `scripts/results/rule.tsv` has
+the runs behind the rule.
 """
 
 from typing import Any
