@@ -88,10 +88,10 @@ def test_a_narrow_model_learns_faster_with_few_updates_or_no_schedule(
 @pytest.mark.parametrize(
     ("training_s", "written", "d_model", "n_updates"),
     [
-        (269, {}, 128, 1793),  # 896 updates of 0.3 seconds at 256 wide, so narrow ones of 0.15 seconds
-        (300, {}, 256, 1000),
-        (269, {"d_ff": 512}, 256, 896),  # a written shape stands
-        (269, {"residual_dropout": 0.2}, 128, 1793),
+        (149, {}, 128, 993),  # 496 updates of 0.3 seconds at 256 wide, so narrow ones of 0.15 seconds
+        (150, {}, 256, 500),
+        (149, {"d_ff": 512}, 256, 496),  # a written shape stands
+        (149, {"residual_dropout": 0.2}, 128, 993),
     ],
 )
 def test_a_model_with_time_for_too_few_updates_becomes_narrow(
@@ -108,7 +108,7 @@ def test_a_model_with_time_for_too_few_updates_becomes_narrow(
         Config.model_validate(values), TEN_PAIRS, lambda cfg: cast(Any, cfg), training_s, 1, reasons=reasons
     )
     assert (cfg.model.d_model, n_fitting) == (d_model, n_updates)
-    assert ("896 updates" in reasons.get("model.d_model", "")) == (d_model == 128)
+    assert ("496 updates" in reasons.get("model.d_model", "")) == (d_model == 128)
 
 
 @pytest.mark.parametrize(
