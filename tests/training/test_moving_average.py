@@ -50,8 +50,10 @@ def test_the_mean_does_not_affect_training(config_of, tmp_path):
     assert all(torch.equal(plain[name], weight) for name, weight in averaged.items())
 
 
-def test_a_run_validates_and_bundles_the_mean(config_of, tmp_path, monkeypatch):
-    seen = []
+@pytest.fixture
+def seen(monkeypatch):
+    """The weights at each validation, by name."""
+    seen: list[dict[str, Tensor]] = []
 
     def run(self, model):
         seen.append({name: weight.detach().clone() for name, weight in model.named_parameters()})
@@ -59,6 +61,10 @@ def test_a_run_validates_and_bundles_the_mean(config_of, tmp_path, monkeypatch):
 
     original = TranslationValidator.run
     monkeypatch.setattr(TranslationValidator, "run", run)
+    return seen
+
+
+def test_a_run_validates_and_bundles_the_mean(config_of, tmp_path, monkeypatch, seen):
     weights: list[dict[str, Tensor]] = []
     mean: dict[str, Tensor] = {}
 
@@ -92,15 +98,7 @@ def test_a_resumed_run_continues_its_mean(kind, config_of, tmp_path):
         assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
-def test_a_run_without_a_schedule_validates_and_bundles_the_mean(config_of, tmp_path, monkeypatch):
-    seen = []
-
-    def run(self, model):
-        seen.append({name: weight.detach().clone() for name, weight in model.named_parameters()})
-        return original(self, model)
-
-    original = TranslationValidator.run
-    monkeypatch.setattr(TranslationValidator, "run", run)
+def test_a_run_without_a_schedule_validates_and_bundles_the_mean(config_of, tmp_path, seen):
     result = train(config_of(tmp_path / "run", schedule="schedule_free", average_best=1, metric="loss"))
     assert len({weight.sum().item() for each in seen for weight in list(each.values())[:1]}) > 1
     [best], bundle = result.averaged_steps, load_file(result.bundle / "model.safetensors")

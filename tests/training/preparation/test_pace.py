@@ -85,6 +85,23 @@ def test_a_narrow_model_learns_faster_with_few_updates_or_no_schedule(
     assert cfg.train.lr == lr
 
 
+@pytest.fixture
+def shaped(make_config, monkeypatch):
+    """Fits a config with these keys of the model; seconds: of an update of a model."""
+
+    def fit(seconds, training_s, written):
+        monkeypatch.setattr(pace, "_seconds_per_update", lambda updater, *_: seconds(updater.model))
+        values = make_config(max_steps=None, budget="6m", batch_tokens=None).model_dump(mode="json", exclude_unset=True)
+        values["model"] = written
+        reasons: dict[str, str] = {}
+        cfg, n_updates = fit_batches(
+            Config.model_validate(values), TEN_PAIRS, lambda cfg: cast(Any, cfg), training_s, 1, reasons=reasons
+        )
+        return cfg.model, n_updates, reasons
+
+    return fit
+
+
 @pytest.mark.parametrize(
     ("training_s", "written", "d_model", "n_updates"),
     [
@@ -94,20 +111,9 @@ def test_a_narrow_model_learns_faster_with_few_updates_or_no_schedule(
         (149, {"residual_dropout": 0.2}, 128, 993),
     ],
 )
-def test_a_model_with_time_for_too_few_updates_becomes_narrow(
-    make_config, monkeypatch, training_s, written, d_model, n_updates
-):
-    def seconds(updater, *_):
-        return 0.3 if updater.model.d_model == 256 else 0.15
-
-    monkeypatch.setattr(pace, "_seconds_per_update", seconds)
-    values = make_config(max_steps=None, budget="6m", batch_tokens=None).model_dump(mode="json", exclude_unset=True)
-    values["model"] = written
-    reasons: dict[str, str] = {}
-    cfg, n_fitting = fit_batches(
-        Config.model_validate(values), TEN_PAIRS, lambda cfg: cast(Any, cfg), training_s, 1, reasons=reasons
-    )
-    assert (cfg.model.d_model, n_fitting) == (d_model, n_updates)
+def test_a_model_with_time_for_too_few_updates_becomes_narrow(shaped, training_s, written, d_model, n_updates):
+    model, n_fitting, reasons = shaped(lambda model: 0.3 if model.d_model == 256 else 0.15, training_s, written)
+    assert (model.d_model, n_fitting) == (d_model, n_updates)
     assert ("496 updates" in reasons.get("model.d_model", "")) == (d_model == 128)
 
 
@@ -119,20 +125,9 @@ def test_a_model_with_time_for_too_few_updates_becomes_narrow(
         (1199, {"n_encoder_layers": 3}, (3, 3), 3996),  # a written depth stands
     ],
 )
-def test_a_model_with_time_for_too_few_updates_becomes_shallow(
-    make_config, monkeypatch, training_s, written, layers, n_updates
-):
-    def seconds(updater, *_):
-        return 0.3 if updater.model.n_decoder_layers == 3 else 0.2
-
-    monkeypatch.setattr(pace, "_seconds_per_update", seconds)
-    values = make_config(max_steps=None, budget="20m", batch_tokens=None).model_dump(mode="json", exclude_unset=True)
-    values["model"] = written
-    reasons: dict[str, str] = {}
-    cfg, n_fitting = fit_batches(
-        Config.model_validate(values), TEN_PAIRS, lambda cfg: cast(Any, cfg), training_s, 1, reasons=reasons
-    )
-    assert (cfg.model.n_encoder_layers, cfg.model.n_decoder_layers, n_fitting) == (*layers, n_updates)
+def test_a_model_with_time_for_too_few_updates_becomes_shallow(shaped, training_s, written, layers, n_updates):
+    model, n_fitting, reasons = shaped(lambda model: 0.3 if model.n_decoder_layers == 3 else 0.2, training_s, written)
+    assert (model.n_encoder_layers, model.n_decoder_layers, n_fitting) == (*layers, n_updates)
     assert ("3996 updates" in reasons.get("model.n_encoder_layers", "").replace(",", "")) == (layers == (2, 2))
 
 
