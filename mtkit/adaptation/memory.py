@@ -7,12 +7,12 @@ from pathlib import Path
 
 from mtkit.bundle import BundleFiles
 from mtkit.config.cleaning import CleanConfig
-from mtkit.config.data import CorpusFiles
+from mtkit.config.data import UNNAMED, CorpusFiles
 from mtkit.console import counted, log
 from mtkit.corpora.cleaning.clean import check_rules
 from mtkit.corpora.cleaning.job import run_clean
 from mtkit.corpora.cleaning.outputs import one_output
-from mtkit.corpora.cleaning.sources import UNNAMED, find_corpora, require_regular_files
+from mtkit.corpora.cleaning.sources import find_corpora, require_regular_files
 from mtkit.corpora.split import REPORT, split
 from mtkit.data.corpus import read_pairs
 from mtkit.data.sides import Resemblance

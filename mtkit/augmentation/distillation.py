@@ -21,7 +21,7 @@ from mtkit.augmentation.back_translation import (
     work_of,
 )
 from mtkit.bundle import BundleFiles, find_model, read_bundle
-from mtkit.config.data import TrainCorpus
+from mtkit.config.data import UNNAMED, TrainCorpus
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.distillation import DistillConfig
 from mtkit.config.reading.differences import differences
@@ -44,7 +44,6 @@ from mtkit.translation.pair_text import pair_of, pair_text
 from mtkit.translation.translator import Translator, n_best_problem
 
 FOLDER = "distilled"
-UNNAMED = frozenset(("src", "tgt"))  # the defaults of data.src_lang and data.tgt_lang
 
 
 def with_teachers_text(cfg: Config, executor: Executor | None = None) -> Config:
@@ -151,7 +150,7 @@ def _members(cfg: Config, *, needed: bool) -> list[BundleFiles]:
 
 def may_be_one_language(one: str, other: str) -> bool:
     """Return whether the languages of a model and a config are the same, or one of them is unknown."""
-    return are_one_language(one, other) or not UNNAMED.isdisjoint((one, other))
+    return are_one_language(one, other) or bool({one, other} & {*UNNAMED})
 
 
 def reads_languages_from_tags(files: BundleFiles, cfg: Config) -> bool:

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Literal
 
 from mtkit.augmentation.back_translation import Synthesis, identity_of, make_corpus, summary, usable_work
-from mtkit.augmentation.distillation import UNNAMED, known_tags, may_be_one_language, reads_languages_from_tags
+from mtkit.augmentation.distillation import known_tags, may_be_one_language, reads_languages_from_tags
 from mtkit.bundle import BundleFiles, find_model, read_bundle
-from mtkit.config.data import TrainCorpus
+from mtkit.config.data import UNNAMED, TrainCorpus
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.reading.yaml_text import format_yaml
 from mtkit.config.schema import Config

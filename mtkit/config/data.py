@@ -19,6 +19,7 @@ from mtkit.config.stages import ScoreSchedule, Stage, WeightSchedule, begins_wit
 from mtkit.config.tags import check_tag
 from mtkit.languages import code_of_name, language_in_name, languages_in_name
 
+UNNAMED = ("src", "tgt")  # the languages of a text whose languages are not known
 _TSV = (".tsv", ".tsv.gz", ".tsv.xz", ".tsv.zst")
 _FORMATS = (*(".gz", ".xz", ".zst"), *(".tsv", ".csv", ".jsonl", ".tmx", ".xlf", ".xliff", ".po", ".zip", ".txt"))
 
@@ -179,13 +180,13 @@ class DataConfig(Section):
     """The text for training, validation and test."""
 
     src_lang: LanguageCode = Field(
-        "src",
+        UNNAMED[0],
         min_length=1,
         description="source language code, such as en: for reports and for sorting test sentences (negation, names); "
         "default: the extension of dev's source file, or else of the training files (en for dev.en.gz)",
     )
     tgt_lang: LanguageCode = Field(
-        "tgt",
+        UNNAMED[1],
         min_length=1,
         description="target language code, such as fr: for reports, for BLEU (which splits zh, ja, th and similar "
         "languages into characters) and for finding lost numbers; default: as for src_lang",

@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mtkit.bundle import BundleFiles
+from mtkit.config.data import UNNAMED
 from mtkit.console import counted, log
 from mtkit.errors import DataError, MtkitError
 from mtkit.files import atomic_file, parse_json
@@ -133,7 +134,7 @@ def export_bundle(
     Argos Translate cuts and joins text with one tokenizer, the source's: pieces that it does not know are text to it.
     """
     data, src, tgt = files.config.data, files.src_tokenizer, files.tgt_tokenizer
-    if not {data.src_lang, data.tgt_lang}.isdisjoint({Languages.src, Languages.tgt}):
+    if {data.src_lang, data.tgt_lang} & {*UNNAMED}:
         raise MtkitError(
             f"{files.folder}: the model does not record its languages, which a package of Argos Translate needs; "
             "import it again with --src-lang and --tgt-lang, or train it with data.src_lang and data.tgt_lang"

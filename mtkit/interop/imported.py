@@ -14,6 +14,7 @@ from torch import Tensor
 
 from mtkit.bundle import Bundle, save_bundle
 from mtkit.config.augment import NOTHING
+from mtkit.config.data import UNNAMED
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.model import ModelConfig
 from mtkit.config.schema import Config
@@ -32,8 +33,8 @@ _Section = TypeVar("_Section", bound=BaseModel)
 class Languages:
     """The language codes of the two sides."""
 
-    src: str = "src"
-    tgt: str = "tgt"
+    src: str = UNNAMED[0]
+    tgt: str = UNNAMED[1]
 
 
 @dataclass(frozen=True)

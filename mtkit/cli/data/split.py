@@ -72,6 +72,7 @@ def split(
     random order, train keeps the order of the corpora. Clean the corpora first, because dev and test inherit their
     faults.
     """
+    from mtkit.config.data import UNNAMED
     from mtkit.corpora import split as splitting
     from mtkit.corpora.cleaning import sources
     from mtkit.data import corpus as corpus_files
@@ -83,7 +84,7 @@ def split(
     files, languages = sources.find_corpora(corpora, langs)
     _check_file_endings(languages)
     sources.require_regular_files(files)  # it is read several times
-    if languages == sources.UNNAMED:
+    if languages == UNNAMED:
         log.warning(
             "the languages are unknown, so the files are called train.src, train.tgt and so on, and their config "
             "sets no languages; set both, for example with --langs en-de"

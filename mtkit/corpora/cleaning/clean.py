@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from mtkit.config.cleaning import CleanConfig
+from mtkit.config.data import UNNAMED
 from mtkit.console import log
 from mtkit.corpora.cleaning.repair import check_steps, repair
 from mtkit.corpora.cleaning.rules import RULES, Verdicts, active_rules
-from mtkit.corpora.cleaning.sources import UNNAMED
 from mtkit.corpora.cleaning.window import Lines, Window
 from mtkit.pair_files.pairs import Pair
 from mtkit.quality.language import knows

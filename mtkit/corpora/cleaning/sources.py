@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from mtkit.config.data import CorpusFiles
+from mtkit.config.data import UNNAMED, CorpusFiles
 from mtkit.config.reading.loading import load_config
 from mtkit.console import log
 from mtkit.errors import DataError, UsageError
@@ -21,7 +21,6 @@ from mtkit.pair_files.lines import require_regular
 from mtkit.pair_files.one_file import EXTENSIONS, extension
 from mtkit.pair_files.pairs import Languages
 
-UNNAMED: Languages = ("src", "tgt")  # as in a config whose languages are not known
 _LONGEST_SHOWN = 70  # characters of --langs
 
 

@@ -15,12 +15,12 @@ import numpy as np
 
 from mtkit.bundle import SHAPING_FILES, BundleFiles, find_model, read_bundle
 from mtkit.classification.classifier import Classifier
-from mtkit.config.data import CorpusFiles
+from mtkit.config.data import UNNAMED, CorpusFiles
 from mtkit.console import counted, log
 from mtkit.corpora.cleaning.clean import LONGEST_JUDGED
 from mtkit.corpora.cleaning.cutting import Windows, cut
 from mtkit.corpora.cleaning.repair import check_steps, repair
-from mtkit.corpora.cleaning.sources import UNNAMED, find_corpora
+from mtkit.corpora.cleaning.sources import find_corpora
 from mtkit.corpora.filter.pair_judge import FILE, GOOD, PairJudge, lexicon_file
 from mtkit.data.corpus import corpus_name, read_corpus
 from mtkit.errors import BundleError, UsageError

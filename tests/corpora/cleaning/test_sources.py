@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.config.data import CorpusFiles
-from mtkit.corpora.cleaning.sources import UNNAMED, find_corpora, parse_langs
+from mtkit.config.data import UNNAMED, CorpusFiles
+from mtkit.corpora.cleaning.sources import find_corpora, parse_langs
 from mtkit.errors import DataError, UsageError
 
 TMX = '<tmx><tu><tuv xml:lang="en-US"><seg>a</seg></tuv><tuv xml:lang="de"><seg>b</seg></tuv></tu></tmx>'
