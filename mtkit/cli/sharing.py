@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 
 SHARING = "One machine or many"  # heading of these options
 
+
+def workers_option(help: str) -> Any:
+    """Return an option for a number of processes."""
+    return typer.Option(min=1, rich_help_panel=SHARING, help=help)
+
+
 WorkersOption = Annotated[
     int | None,
-    typer.Option(
-        min=1,
-        rich_help_panel=SHARING,
-        help="Number of processes on this machine, each with one thread. Default: one for each core.",
-    ),
+    workers_option("Number of processes on this machine, each with one thread. Default: one for each core."),
 ]
 ModelWorkersOption = Annotated[
     int | None,
-    typer.Option(
-        min=1,
-        rich_help_panel=SHARING,
-        help="Number of processes on this machine's processor, each with its own model. Default: decode.workers of "
-        "the model's config (1).",
+    workers_option(
+        "Number of processes on this machine's processor, each with its own model. Default: decode.workers of the "
+        "model's config (1)."
     ),
 ]
 ExecutorOption = Annotated[

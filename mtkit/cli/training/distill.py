@@ -9,17 +9,15 @@ from typing import Annotated
 import typer
 
 from mtkit.cli.options import ConfigOption, SetOption
-from mtkit.cli.sharing import SHARING, ExecutorOption, RayAddressOption, Where
+from mtkit.cli.sharing import ExecutorOption, RayAddressOption, Where, workers_option
 from mtkit.cli.training.train import train_run
 from mtkit.errors import UsageError
 from mtkit.files import locked
 
 WorkersOption = Annotated[
     int | None,
-    typer.Option(
-        min=1,
-        rich_help_panel=SHARING,
-        help="Number of processes on this machine's processor, each with the teachers. Default: distill.workers (1).",
+    workers_option(
+        "Number of processes on this machine's processor, each with the teachers. Default: distill.workers (1)."
     ),
 ]
 

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from mtkit.cli.options import MODEL, OUTPUT, BeamSizeOption, ConfigOption, DeviceOption, SetOption, check_other_folder
-from mtkit.cli.sharing import SHARING, ExecutorOption, RayAddressOption, Where
+from mtkit.cli.sharing import ExecutorOption, RayAddressOption, Where, workers_option
 from mtkit.console import log
 from mtkit.errors import UsageError
 
 WorkersOption = Annotated[
     int | None,
-    typer.Option(
-        min=1,
-        rich_help_panel=SHARING,
-        help="Number of processes on this machine's processor, each with its own model. Default: 1.",
-    ),
+    workers_option("Number of processes on this machine's processor, each with its own model. Default: 1."),
 ]
+
+
+def _models_option(name: str, direction: str) -> Any:
+    """Return an option for the models that translate in a direction."""
+    return typer.Option(
+        name, metavar="FOLDER", rich_help_panel=MODEL, help=f"{direction} model, a run or bundle; repeat for several."
+    )
 
 
 def diversify(
@@ -34,24 +37,8 @@ def diversify(
             help="Folder for the new pairs and for the config to train with, FOLDER.yaml.",
         ),
     ],
-    forward: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--forward",
-            metavar="FOLDER",
-            rich_help_panel=MODEL,
-            help="Source-to-target model, a run or bundle; repeat for several.",
-        ),
-    ] = None,
-    backward: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--backward",
-            metavar="FOLDER",
-            rich_help_panel=MODEL,
-            help="Target-to-source model, a run or bundle; repeat for several.",
-        ),
-    ] = None,
+    forward: Annotated[list[Path] | None, _models_option("--forward", "Source-to-target")] = None,
+    backward: Annotated[list[Path] | None, _models_option("--backward", "Target-to-source")] = None,
     beam_size: BeamSizeOption = None,
     overrides: SetOption = None,
     device: DeviceOption = "auto",
