@@ -25,6 +25,7 @@ from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
 from mtkit.files import locked, parse_json, sha256_file, write_text
 from mtkit.model.transformer import Transformer
 from mtkit.runs.averaging import interpolated, save_interpolated
+from mtkit.runs.export import add_fast_forms, sentences_for_fast_forms
 from mtkit.runs.train import train
 from mtkit.runtime import choose_device, set_threads
 from mtkit.training.update.checkpoint import Checkpoints
@@ -102,6 +103,22 @@ def _settings(base: BundleFiles, memory: Sequence[Path], general: Sequence[Path]
     return now | then
 
 
+@dataclass(frozen=True)
+class _Prepared:
+    """All that an adaptation has before it trains."""
+
+    memory: Memory
+    general: General
+    base_model: Transformer
+    test: _Text
+    before: list[str]  # the base's translations of it
+    general_test: _Text  # empty without general text
+    general_before: list[str]
+    dev: _Text
+    general_dev: _Text
+    later_s: float  # expected seconds of what follows the training
+
+
 class _Adaptation:
     """One adaptation in progress."""
 
@@ -125,6 +142,11 @@ class _Adaptation:
 
     def run(self) -> Judgement:
         """Do all of it."""
+        prepared = self._prepare()
+        return self._judge(prepared, self._tune(prepared))
+
+    def _prepare(self) -> _Prepared:
+        """Prepare the text, and translate with the base what it will be compared on."""
         if not (self.out / SETTINGS).exists():
             self._write_settings(without="general text")  # which may prove unsuitable
         try:
@@ -142,7 +164,8 @@ class _Adaptation:
         per_sentence = (time.monotonic() - started) / max(1, len(test.sources))
         general_before = self._translate(base_model, general_test, "general test, before")
         n_on_dev = max(_LEAST_ON_DEV, int(_FOR_CURVE * self.seconds / len(_SHARES) / per_sentence))
-        dev = _Text.read(memory.dev).first(n_on_dev)
+        memory_dev = _Text.read(memory.dev)
+        dev = memory_dev.first(n_on_dev)
         general_dev = _Text.read(general.dev).first(n_on_dev)
         if not general.has_references:  # both models are compared with the base, which searches in the same way
             general_test = _Text(general_test.sources, general_before)
@@ -150,20 +173,23 @@ class _Adaptation:
             general_dev = _Text(general_dev.sources, translated)
         n_later = len(test.sources) + len(general_test.sources)
         n_later += len(_SHARES) * (len(dev.sources) + len(general_dev.sources))
-        tuned = self._tune(memory, general, reserve=_MARGIN * n_later * per_sentence + _SPARE_S)
+        n_later += sentences_for_fast_forms(self.base.config, self.device, len(memory_dev.sources))
+        later_s = _MARGIN * n_later * per_sentence + _SPARE_S
+        return _Prepared(
+            memory, general, base_model, test, before, general_test, general_before, dev, general_dev, later_s
+        )
 
-        curve, network = self._curve(base_model, tuned, dev, general_dev, general.has_references)
+    def _judge(self, prepared: _Prepared, tuned: BundleFiles) -> Judgement:
+        """Mix the tuned model with the base, compare the mean with the base on test, and write it if it is better."""
+        memory, general, test, general_test = prepared.memory, prepared.general, prepared.test, prepared.general_test
+        curve, network = self._curve(prepared, tuned)
         after = self._translate(network, test, "memory's test, after")
         general_after = self._translate(network, general_test, "general test, after")
-        domain = changes_of(before, after, test.references, self.metric)
-        elsewhere = (
-            changes_of(general_before, general_after, general_test.references, self.metric)
-            if general_test.sources
-            else changes_of(before, after, before, self.metric)
-        )
         if general.test is None:
+            elsewhere = changes_of(prepared.before, after, prepared.before, self.metric)
             general_of = "agreement with the base on the memory's test"
         else:
+            elsewhere = changes_of(prepared.general_before, general_after, general_test.references, self.metric)
             general_of = "general text" if general.has_references else "agreement with the base on general text"
         judgement = Judgement(
             base=str(self.base.folder),
@@ -175,16 +201,17 @@ class _Adaptation:
             n_test=len(test.sources),
             unseen=memory.unseen,
             n_mix=general.n_mix,
-            domain=domain,
+            domain=changes_of(prepared.before, after, test.references, self.metric),
             general=elsewhere,
             general_of=general_of,
             n_general=len(general_test.sources) or len(test.sources),
             curve=curve,
-            examples=examples_of(test.sources, test.references, before, after),
+            examples=examples_of(test.sources, test.references, prepared.before, after),
         )
         if judgement.is_better:
             share = next(point.share for point in curve if point.is_chosen)
             save_interpolated(self.base, tuned, share, self.out / "model")
+            add_fast_forms(self.out / "model", self.device)
             judgement = replace(judgement, model=str(self.out / "model"))
         judgement.save(self.out)
         return judgement
@@ -208,9 +235,9 @@ class _Adaptation:
             seconds=_FOR_MIX * self.seconds,
         )
 
-    def _tune(self, memory: Memory, general: General, reserve: float) -> BundleFiles:
-        """Train within what the budget leaves; reserve: seconds for what comes after. Returns the tuned model."""
-        left = self.seconds - (time.monotonic() - self.since) - reserve
+    def _tune(self, prepared: _Prepared) -> BundleFiles:
+        """Train within what the budget leaves, and return the tuned model."""
+        left = self.seconds - (time.monotonic() - self.since) - prepared.later_s
         if not Checkpoints(self.out / "run" / "checkpoints").exist():  # a started run keeps its budget
             if left < _LEAST_TRAINING * self.seconds:
                 needed = duration_of(10 * math.ceil(_RESERVE * (self.seconds - left) / (1 - _LEAST_TRAINING) / 10))
@@ -221,7 +248,7 @@ class _Adaptation:
                 )
             self.settings["train_s"] = round(left)
             self._write_settings()
-        return read_bundle(train(self._config(memory, general)).bundle)
+        return read_bundle(train(self._config(prepared.memory, prepared.general)).bundle)
 
     def _config(self, memory: Memory, general: General) -> Config:
         base = self.base.config
@@ -249,18 +276,17 @@ class _Adaptation:
                     "budget": f"{self.settings['train_s']}s",
                     "guided_alignment": base.train.guided_alignment,  # or the model would align words less well
                 },
-                "decode": base.decode.model_dump(mode="json"),
+                # OUT/model gets the forms for fast translation, not the run's own model
+                "decode": base.decode.model_dump(mode="json") | {"engine": "native"},
             }
         )
 
-    def _curve(
-        self, base_model: Transformer, tuned: BundleFiles, dev: _Text, general_dev: _Text, has_references: bool
-    ) -> tuple[list[Point], Transformer]:
+    def _curve(self, prepared: _Prepared, tuned: BundleFiles) -> tuple[list[Point], Transformer]:
         """Return the scores of the means of both models' weights on dev, and the model with the best mean."""
         tuned_model = load_model(tuned)
         base_weights, tuned_weights = (
             {name: weight.to("cpu", copy=True) for name, weight in model.state_dict().items()}
-            for model in (base_model, tuned_model)
+            for model in (prepared.base_model, tuned_model)
         )
 
         def at(share: float) -> Transformer:
@@ -269,13 +295,13 @@ class _Adaptation:
 
         def scored(share: float) -> Point:
             name = f"dev, {share:.0%} of the tuned weights"
-            domain, other = (self._bleu(at(share), text, name) for text in (dev, general_dev))
+            domain, other = (self._bleu(at(share), text, name) for text in (prepared.dev, prepared.general_dev))
             assert domain is not None
             return Point(share, domain, other)
 
         kept_start = tuned.manifest["training"]["averaged_steps"] == [0]
         points = [scored(share) for share in (_SHARES[:1] if kept_start else _SHARES)]
-        chosen = chosen_share(points, _MOST_LOST if has_references else float("inf"))
+        chosen = chosen_share(points, _MOST_LOST if prepared.general.has_references else float("inf"))
         curve = [replace(point, is_chosen=point == chosen) for point in points]
         log.info("dev BLEU by share of the tuned weights: " + ", ".join(f"{p.share:g}: {p.domain:.2f}" for p in curve))
         return curve, at(chosen.share)

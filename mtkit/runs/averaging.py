@@ -94,17 +94,20 @@ def interpolated(base: Mapping[str, Tensor], tuned: Mapping[str, Tensor], share:
 
 
 def save_interpolated(base: BundleFiles, tuned: BundleFiles, share: float, out: Path) -> None:
-    """Write a bundle with `interpolated` weights, and all else as the tuned model has it, but without its dev scores.
+    """Write a bundle with `interpolated` weights, and the config of the tuned model, but without its dev scores.
 
-    What is known of words comes from the base: in a lexicon of little text, most words have no counterpart.
+    The decode section and what is recorded of the training text come from the base: the text of the tuning is only a
+    small part of what the model has learned from, and in a lexicon of little text most words have no counterpart.
     Raises BundleError if architectures or tokenizers differ.
     """
     _check_alike(base, tuned)
     weights = interpolated(load_network(base).state_dict(), load_network(tuned).state_dict(), share)
-    facts = {key: fact for key, fact in tuned.manifest.get("training", {}).items() if not key.startswith("dev")}
-    training = {**facts, "share_of_tuned_weights": share}
+    of_base, of_tuned = (files.manifest.get("training", {}) for files in (base, tuned))
+    training = {key: fact for key, fact in of_tuned.items() if not key.startswith("dev") and key not in FACTS}
+    training |= {key: of_base[key] for key in FACTS if key in of_base} | {"share_of_tuned_weights": share}
+    cfg = tuned.config.model_copy(update={"decode": base.config.decode})
     spm = tuned.folder / "src.spm", tuned.folder / "tgt.spm"
-    save_bundle(out, weights, tuned.config, *spm, training=training)
+    save_bundle(out, weights, cfg, *spm, training=training)
     _copy_files_of_text(base, out)
 
 

@@ -4,8 +4,10 @@ The export is for CTranslate2. mtkit uses 8-bit integers if they do not lower th
 """
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 
 import torch
 
@@ -29,6 +31,7 @@ from mtkit.training.preparation.prepared import Prepared
 from mtkit.translation.translator import Translator
 
 _INT8_COST = 0.5  # of a validation: int8 takes less than half of the time, and there is no loss to compute
+_BY_HAND = "`mtkit export --to ctranslate2` adds it"
 _LINES = 200  # of all dev sets, to compare both engines on
 # A single near tie that the engines decide differently is not an error; the probabilities must agree as in any export.
 _TOLERANCE = replace(DEFAULT_TOLERANCES["float32"], token_agreement=0.99)
@@ -60,14 +63,13 @@ def wants_int8(cfg: Config) -> bool:
     )
 
 
-def cost_in_validations(run: Prepared) -> float:
-    """Return how many validations take as long as the export and the scores in int8; 0 if the run makes neither."""
-    cost, on_cpu = 0.0, run.updater.device.type == "cpu"
-    if wants_export(run.cfg, run.updater.device):
-        n_pairs = run.validator.n_sentences
+def cost_in_validations(cfg: Config, device: torch.device, n_pairs: int) -> float:
+    """Return how many validations on n_pairs take as long as the export and the scores in int8; 0 if there are none."""
+    cost = 0.0
+    if wants_export(cfg, device):
         # greedily and with the beam in both engines: the native beam search takes about half of the time
-        cost += n_translated(run.cfg.decode, min(_LINES, n_pairs)) / 2 / n_pairs
-    if on_cpu and wants_int8(run.cfg):
+        cost += n_translated(cfg.decode, min(_LINES, n_pairs)) / 2 / n_pairs
+    if device.type == "cpu" and wants_int8(cfg):
         cost += _INT8_COST
     return cost
 
@@ -129,9 +131,8 @@ def add_export(run: Prepared, seconds: float | None) -> None:
     if not wants_export(run.cfg, run.updater.device):
         return
     folder = run.run_dir / "model"
-    by_hand = "`mtkit export --to ctranslate2` adds it"
     if seconds is not None and seconds < 0:
-        log.info(f"{folder}: no CTranslate2 model, because the budget is used up; {by_hand}")
+        log.info(f"{folder}: no CTranslate2 model, because the budget is used up; {_BY_HAND}")
         return
     validators = translation_validators(run.validator)
     shares = shared(_LINES, [len(validator.pairs) for validator in validators])
@@ -139,10 +140,38 @@ def add_export(run: Prepared, seconds: float | None) -> None:
         ComparedText.from_pairs(corpus.label, validator.tag, evenly_spaced(validator.pairs, share))
         for corpus, validator, share in zip(run.cfg.data.dev, validators, shares, strict=True)
     ]
+    _export(folder, texts)
+
+
+def add_fast_forms(folder: Path, device: torch.device) -> None:
+    """Add the scores in int8 and the export to a bundle that no run wrote, as runs do with their own.
+
+    device: that the model was trained on. Raises DataError if a dev set of its config is missing.
+    """
+    files = read_bundle(folder)
+    if device.type == "cpu":
+        measure_int8(files)
+    if wants_export(files.config, device):
+        config, remedy = folder / "config.yaml", "restore its files"
+        dev = read_dev_text(files.config.data.dev, _LINES, config=config, remedy=remedy)
+        _export(folder, [ComparedText.from_pairs(one.name, one.tag, one.pairs) for one in dev])
+
+
+def sentences_for_fast_forms(cfg: Config, device: torch.device, n_pairs: int) -> int:
+    """Return how many sentences a model translates in fp32 in the time of `add_fast_forms`.
+
+    n_pairs: of all dev sets.
+    """
+    in_fp32 = n_pairs if device.type == "cpu" and wants_int8(cfg) else 0  # which a run has done before
+    return in_fp32 + round(n_pairs * cost_in_validations(cfg, device, n_pairs))
+
+
+def _export(folder: Path, texts: Sequence[ComparedText]) -> None:
+    """Add the export in float32 to the bundle, or warn why it cannot be made."""
     try:
         export_bundle(read_bundle(folder), None, "float32", texts, _TOLERANCE, torch.get_num_threads())
     except (MtkitError, OSError, RuntimeError, ValueError, MemoryError) as error:
         reason = str(error) or "not enough memory"
-        log.warning(f"{folder}: no CTranslate2 model, so mtkit translates with its own engine ({reason}); {by_hand}")
+        log.warning(f"{folder}: no CTranslate2 model, so mtkit translates with its own engine ({reason}); {_BY_HAND}")
         return
     log.info(f"CTranslate2 model: {folder / 'ctranslate2'}, which translates like the original (parity.json)")

@@ -22,7 +22,9 @@ class Probe:
         """Measure the parts of a run. preparing: seconds of the preparation; seconds: time for updates."""
         self.trainer = trainer
         self.cfg: TrainConfig = trainer.cfg.train
-        self.timing = Timing(prepared=preparing, export=cost_in_validations(trainer.run))
+        run = trainer.run
+        export = cost_in_validations(run.cfg, run.updater.device, run.validator.n_sentences)
+        self.timing = Timing(prepared=preparing, export=export)
         self.began = CpuTime.now()
         self.update_by_clock = 0.0  # seconds of an update if r_drop_from is a share of the run's time
         self.targets_per_update = 0.0

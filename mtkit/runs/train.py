@@ -61,7 +61,7 @@ def train(
         trainer = Trainer(run, since, _RunFolder(run, teachers, began))
         if checkpoint:
             _resume(trainer, checkpoint)
-        trainer.budget.timing.export = cost_in_validations(run)
+        trainer.budget.timing.export = cost_in_validations(run.cfg, run.updater.device, run.validator.n_sentences)
         try:
             limits = trainer.fit()
         except KeyboardInterrupt:

@@ -83,7 +83,9 @@ def mtkit(*args):
     return CliRunner().invoke(app, ["adapt", *map(str, args)])
 
 
-def test_a_better_model_is_written_with_its_judgement(base, memory, tmp_path, stand_ins):
+def test_a_better_model_is_written_with_its_judgement(base, memory, tmp_path, stand_ins, monkeypatch):
+    made_fast: list[Path] = []
+    monkeypatch.setattr(adapting, "add_fast_forms", lambda folder, device: made_fast.append(folder))
     trained = stand_ins(1.0, lambda share: 0.9 if share == 0.5 else 0.5 * share)
     result = mtkit(base, memory, "--out", tmp_path / "out")
     assert result.exit_code == 0, result.output
@@ -101,6 +103,8 @@ def test_a_better_model_is_written_with_its_judgement(base, memory, tmp_path, st
     [cfg] = trained
     assert cfg.train.init_from == base and cfg.train.budget.endswith("s")
     assert cfg.data.train[0].src.name == "train.src"
+    engines = cfg.decode.engine, read_bundle(tmp_path / "out" / "model").config.decode.engine
+    assert engines == ("native", "auto") and made_fast == [tmp_path / "out" / "model"], "only the result is exported"
     again = mtkit(base, memory, "--out", tmp_path / "out", "--json")
     assert json.loads(again.stdout) == judged and len(trained) == 1, "it has ended"
 

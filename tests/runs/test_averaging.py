@@ -1,6 +1,7 @@
 """Means of chosen checkpoints and of several models: their weights, and what is refused."""
 
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
@@ -77,6 +78,22 @@ def test_an_adapted_model_knows_the_words_of_its_base(runs, tmp_path):
     assert_mean(tmp_path / "out", *(folder / "model.safetensors" for folder in (base.folder, tuned.folder)))
     copied = bundle_file(read_bundle(tmp_path / "out"), "alignment.npz")
     assert copied is not None and copied.read_bytes() == (base.folder / "alignment.npz").read_bytes()
+
+
+def test_an_adapted_model_has_the_facts_of_its_bases_text_and_its_search(runs, tmp_path):
+    base, tuned = read_bundle(runs / "a" / "model"), read_bundle(runs / "b" / "model")
+    of_memory = {"step": 7, SHARE_OF_SEVERAL: 0.9, LETTERS_RATIO: 3.0, "augmented": {"capitals": 0.5}, "dev": {}}
+    decode = tuned.config.decode.model_copy(update={"engine": "native"})
+    tuned = replace(
+        tuned,
+        manifest={**tuned.manifest, "training": of_memory},
+        config=tuned.config.model_copy(update={"decode": decode}),
+    )
+    save_interpolated(base, tuned, 0.5, tmp_path / "out")
+    adapted, expected = read_bundle(tmp_path / "out"), {"step": 7, "share_of_tuned_weights": 0.5}
+    facts = (SHARE_OF_SEVERAL, LETTERS_RATIO)  # all that this base records
+    assert adapted.manifest["training"] == expected | {key: base.manifest["training"][key] for key in facts}
+    assert adapted.config.decode == base.config.decode
 
 
 def test_without_a_choice_all_that_the_run_keeps_are_averaged(runs, tmp_path):

@@ -80,6 +80,17 @@ def test_a_run_measures_what_int8_costs_on_each_dev_set(make_config, monkeypatch
     assert bundle_file(files, "int8.json") is not None
 
 
+def test_a_model_that_no_run_wrote_gets_what_a_run_adds(make_config, monkeypatch, tmp_path):
+    monkeypatch.setattr(export, "wants_int8", WANTS_INT8)
+    average_checkpoints(train(make_config(**SHORT)).bundle.parent, [], tmp_path / "mean")
+    export.add_fast_forms(tmp_path / "mean", torch.device("cpu"))
+    files = read_bundle(tmp_path / "mean")
+    assert bundle_file(files, "ctranslate2") is not None
+    if ops.has_faster_decoder(files.config.model, "int8"):
+        scores = json.loads((tmp_path / "mean" / "int8.json").read_text(encoding="utf-8"))["bleu"]
+        assert scores["dev"].keys() == {"fp32", "int8"}
+
+
 @pytest.mark.parametrize(
     "decode", [{"engine": "native"}, {"engine": "ctranslate2"}, {"precision": "fp32"}, {"precision": "int8"}], ids=str
 )
