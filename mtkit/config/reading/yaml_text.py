@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
+from yaml.composer import Composer
+from yaml.resolver import BaseResolver
 
 KeyPath = tuple[str | int, ...]  # of a value: ("data", "train", 0, "src")
 
@@ -22,6 +24,7 @@ _SCALARS = {  # the first match decides; all other text is a string
 }
 _RESOLVERS = {None: [(_TAG + name, re.compile(pattern)) for name, pattern in _SCALARS.items()]}
 _LARGEST_EXACT_FLOAT = 2.0**53
+_MOST_LEVELS = 100  # of brackets or indents in each other
 # A few aliases of aliases expand to gigabytes, or never end ("billion laughs").
 _MOST_REPEATED = 100_000  # characters and values that aliases may repeat
 
@@ -49,17 +52,26 @@ def parse_yaml(text: str) -> ParsedYaml:
     Raises YamlSyntaxError.
     """
     try:
-        loader = _Loader(text)
         try:
-            root = loader.get_single_node()
-        finally:
-            loader.dispose()
+            root = _Loader(text).get_single_node()
+        except (yaml.YAMLError, ValueError):  # the parser in Python describes the problem, or can read the text
+            root = _with_python(text)
         parsed = ParsedYaml()
         if root is not None:
             parsed.value = _PlainValues(parsed).read(root, (), ())
         return parsed
-    except YamlSyntaxError:
-        raise
+    except RecursionError as error:
+        raise _too_deep(None) from error
+
+
+def _with_python(text: str) -> yaml.Node | None:
+    """Parse with the parser that is written in Python. Raises YamlSyntaxError."""
+    try:
+        loader = _PythonLoader(text)
+        try:
+            return loader.get_single_node()
+        finally:
+            loader.dispose()
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise YamlSyntaxError(line, f"the character U+{int(error.character):04X} is not allowed") from error
@@ -69,10 +81,12 @@ def parse_yaml(text: str) -> ParsedYaml:
         if error.context == "while scanning a block scalar":
             what += "; put quotes around a text that begins with > or |"
         raise YamlSyntaxError(mark.line + 1 if mark else None, f"not valid YAML: {what}") from error
-    except RecursionError as error:
-        raise YamlSyntaxError(None, "not a config: brackets or indents are nested too deeply") from error
     except (ValueError, OverflowError) as error:  # from PyYAML, for example of "\\UFFFFFFFF"
         raise YamlSyntaxError(loader.line + 1, f"not valid YAML: {error}") from error
+
+
+def _too_deep(line: int | None) -> YamlSyntaxError:
+    return YamlSyntaxError(line, "not a config: brackets or indents are nested too deeply")
 
 
 def yaml_value(text: str) -> Any:
@@ -97,23 +111,42 @@ def dotted(path: KeyPath) -> str:
     return ".".join(map(str, path))
 
 
-class _Loader(yaml.SafeLoader):
+class _PythonLoader(yaml.SafeLoader):
     yaml_implicit_resolvers = _RESOLVERS
 
 
-class _Dumper(yaml.SafeDumper):
+_Loader: Any = _PythonLoader
+_SafeDumper: Any = yaml.SafeDumper
+if yaml.__with_libyaml__:
+    from yaml._yaml import CParser
+    from yaml.cyaml import CSafeDumper
+
+    class _CLoader(Composer, CParser, BaseResolver):
+        """Parses in C, eight times as fast, but composes in Python, where deep nesting is an error and not a crash."""
+
+        yaml_implicit_resolvers = _RESOLVERS
+
+        def __init__(self, text: str) -> None:
+            CParser.__init__(self, text)
+            Composer.__init__(self)
+            BaseResolver.__init__(self)
+
+    _Loader, _SafeDumper = _CLoader, CSafeDumper
+
+
+class _Dumper(_SafeDumper):  # type: ignore[misc] # one of two classes
     yaml_implicit_resolvers = _RESOLVERS
 
     def ignore_aliases(self, data: object) -> bool:
         return True
 
 
-def _represent_list(dumper: _Dumper, items: list[Any]) -> yaml.Node:
+def _represent_list(dumper: yaml.SafeDumper, items: list[Any]) -> yaml.Node:
     on_one_line = not any(isinstance(item, list | dict) for item in items)
     return dumper.represent_sequence(_TAG + "seq", items, flow_style=on_one_line)
 
 
-def _represent_str(dumper: _Dumper, text: str) -> yaml.Node:
+def _represent_str(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
     # Double quotes escape unusual characters; other styles write U+0085 or U+2028 as line ends.
     return dumper.represent_scalar(_TAG + "str", text, style=None if text.isprintable() else '"')
 
@@ -135,6 +168,8 @@ class _PlainValues:
     ) -> Any:
         """Return the node's value, and note lines and faults. repeated_at: line of the alias that contains the node."""
         line, parsed = node.start_mark.line + 1, self.parsed
+        if len(ancestors) > _MOST_LEVELS:
+            raise _too_deep(line)
         if any(node is ancestor for ancestor in ancestors):
             parsed.faults.append((line, dotted(path), "is an alias of a value that contains it"))
             return None

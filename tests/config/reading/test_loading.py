@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from mtkit.config.data import DataConfig, TrainCorpus
 from mtkit.config.model import PRESETS
+from mtkit.config.reading import yaml_text
 from mtkit.config.reading.loading import dump_config, json_schema, load_config, load_serve_config
 from mtkit.config.reading.problems import _NAMES_ELSEWHERE, Setting, _leaf_keys, describe_values, field_at
 from mtkit.config.reading.yaml_text import format_yaml, parse_yaml
@@ -558,6 +559,21 @@ def test_formatted_yaml_is_parsed_back_to_the_same_value(value):
     parsed = parse_yaml(format_yaml(value))
     assert parsed.value == value
     assert not parsed.faults
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# first\na: [1, {b: 'it''s', c: 1e-3}]\n\nd: &x |\n  two\n  lines\ne:\n- *x\n-\n- \"\\u00e9\"\nno: null\n",
+        "a: {b:,c: 1}\n",  # that the parser in C refuses
+        "\ufeffa: \U0001f600\nb: >-\n  é\u2028  ü\n",
+    ],
+)
+def test_without_the_parser_in_c_the_same_is_read(text, monkeypatch):
+    parsed = parse_yaml(text)
+    monkeypatch.setattr(yaml_text, "_Loader", yaml_text._PythonLoader)
+    assert parse_yaml(text) == parsed
+    assert parsed.value
 
 
 def test_other_readers_read_the_same_values_from_written_yaml(tmp_path):
