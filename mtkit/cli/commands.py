@@ -70,6 +70,10 @@ DATA = {
     "report": ("data.report:report", "Show what is in a corpus, and what is wrong with it."),
     "doctor": ("data.doctor:doctor", "Find and repair shifted lines in two line-aligned files."),
 }
+MEMORY = {
+    "build": ("memory.build:build", "Index translation memories for fast searches."),
+    "search": ("memory.search:search", "Find the units that are most like a text."),
+}
 KEYS = {
     "add": ("shipping.keys:add", "Create an API key and print it."),
     "list": ("shipping.keys:print_list", "List the valid keys: name, date and limits."),
@@ -147,6 +151,7 @@ class RootGroup(CommandGroup):
                 short_help="Look inside a model: steps, attention, embeddings, errors.",
             ),
             CommandGroup(DATA, name="data", help="Make a training corpus from the text that you have."),
+            CommandGroup(MEMORY, name="memory", help="Build and search translation memories."),
             CommandGroup(KEYS, name="keys", help="Manage the API keys of `mtkit serve`."),
             CommandGroup(
                 CORRECTIONS,

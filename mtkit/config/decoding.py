@@ -7,6 +7,8 @@ from pydantic import Field, model_validator
 from mtkit.config.section import ConfigPath, Section
 from mtkit.config.tags import check_tag
 
+LEAST_MATCH = 50  # percent: what has less in common with a text is of no use for its translation
+
 
 class DecodeConfig(Section):
     """How a trained model translates; `mtkit translate --set decode.KEY=VALUE` changes a key for one call."""

@@ -1,0 +1,1 @@
+"""The commands of `mtkit memory`: translation memories."""

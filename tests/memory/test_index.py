@@ -1,0 +1,112 @@
+"""The search of a translation memory finds what scoring all its units finds, and reads only files of its own."""
+
+import sqlite3
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mtkit.errors import DataError
+from mtkit.memory.fuzzy import exact_key, fuzzy_score, normalized, tokens_of
+from mtkit.memory.index import Memory, is_memory, write_memory
+from mtkit.pair_files.pairs import Pair
+
+WORDS = st.sampled_from(["the", "cat", "sat", "on", "a", "mat", "1", "2", ".", "Tom"])
+TEXTS = st.lists(WORDS, min_size=1, max_size=9).map(" ".join)
+
+
+def memory_of(*pairs: tuple[str, str]) -> Memory:
+    read = (Pair(src, tgt, "m.tmx", number) for number, (src, tgt) in enumerate(pairs, start=1))
+    return Memory.of_pairs(read, ("en", "fr"), "m.tmx")
+
+
+def distance(one: list[str], other: list[str]) -> int:
+    """The edit distance by its definition (Wagner and Fischer 1974)."""
+    row = list(range(len(other) + 1))
+    for i, a in enumerate(one, start=1):
+        row, before = [i], row
+        for j, b in enumerate(other, start=1):
+            row.append(min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (a != b)))
+    return row[-1]
+
+
+@settings(max_examples=40)
+@given(st.lists(TEXTS, max_size=30), TEXTS, st.sampled_from([0.5, 0.6, 0.7, 0.75, 0.8, 1.0]))
+def test_the_search_finds_the_best_score_of_all_units(sources, text, least):
+    scores = []
+    for source in sources:
+        one, other = text.split(), source.split()
+        score = 1.0 if one == other else 1 - distance(one, other) / max(len(one), len(other))
+        scores += [score] if score >= least - 1e-9 else []
+    memory = memory_of(*((source, "x") for source in sources))
+    best = memory.best(text, least)
+    assert (best.score if best else None) == pytest.approx(max(scores, default=None))
+    assert sorted(match.score for match in memory.search(text, least, most=3)) == pytest.approx(
+        sorted(dict(_scored(sources, text, least)).values())[-3:]
+    )
+
+
+def _scored(sources, text, least):
+    for source in sources:
+        one, other = text.split(), source.split()
+        score = 1.0 if one == other else 1 - distance(one, other) / max(len(one), len(other))
+        if score >= least - 1e-9:
+            yield source, score
+
+
+def test_a_score_is_the_share_of_tokens_that_need_no_edit():
+    # Page 5 of 9. -> Page 6 of 9.: one of the five tokens is replaced
+    assert fuzzy_score(tokens_of("Page 5 of 9."), tokens_of("Page 6 of 9.")) == pytest.approx(0.8)
+
+
+def test_texts_that_differ_only_in_spaces_are_not_exact():
+    [match] = memory_of(("It 's 5%.", "C'est 5 %.")).search("It's 5%.", 0.5)
+    assert not match.is_exact
+    assert match.percent < 100
+
+
+@pytest.mark.parametrize("text", ["Page 6.", "Page {n}.", "Page <b>5</b>.", "page 5."])
+def test_another_number_placeholder_tag_or_case_is_not_exact(text):
+    assert memory_of(("Page 5.", "Seite 5.")).exact(text) is None
+
+
+def test_spaces_around_words_and_composed_letters_do_not_matter():
+    match = memory_of(("Un  cafe\u0301 .", "A coffee.")).exact(" Un caf\u00e9\u00a0. ")
+    assert match is not None
+    assert (match.tgt, match.percent, match.place) == ("A coffee.", 100, "m.tmx: unit 1")
+
+
+def test_of_several_translations_the_most_frequent_wins_and_then_the_latest():
+    memory = memory_of(("Open", "Ouvrir"), ("Open", "Ouvert"), ("Open", "Ouvrir"), ("Save", "A"), ("Save", "B"))
+    assert [match.tgt for match in map(memory.exact, ("Open", "Save")) if match] == ["Ouvrir", "B"]
+    assert [match.tgt for match in memory.search("Open", most=5)] == ["Ouvrir", "Ouvert"]
+
+
+def test_a_source_can_be_left_out():
+    memory = memory_of(("A red car.", "x"), ("A blue car.", "y"))
+    [match] = memory.search("A red car.", 0.5, skip=exact_key(normalized("A red car.")))
+    assert match.tgt == "y"
+
+
+def test_a_memory_is_the_same_from_its_file(tmp_path):
+    path = tmp_path / "m.sqlite"
+    assert write_memory(path, [Pair("a b c d", "x", "m.tsv", 3), Pair("a b c d", "x", "m.tsv", 4)], ("en", "fr")) == 1
+    memory = Memory.open(path)
+    [match] = memory.search("a b c e")
+    assert (memory.langs, match.percent, match.place, is_memory(path)) == (("en", "fr"), 75, "m.tsv:4", True)
+
+
+def test_a_memory_without_a_pair_is_not_written(tmp_path):
+    with pytest.raises(DataError, match="no pair"):
+        write_memory(tmp_path / "m.sqlite", [Pair("", "x", "m.tsv", 1)], ("en", "fr"))
+    assert not (tmp_path / "m.sqlite").exists()
+
+
+def test_other_files_are_refused(tmp_path):
+    sqlite3.connect(tmp_path / "other.sqlite").execute("CREATE TABLE a (b)").connection.close()
+    damaged = tmp_path / "damaged.sqlite"
+    damaged.write_bytes(b"SQLite format 3\0" + bytes(200))
+    for path in (tmp_path / "other.sqlite", damaged):
+        with pytest.raises(DataError, match=r"mtkit memory build|build it again"):
+            Memory.open(path)
+    assert not is_memory(tmp_path / "missing")
