@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mtkit.adaptation.general import General, prepare_general
-from mtkit.adaptation.judgement import Judgement, Point, changes_of, chosen_share, examples_of
+from mtkit.adaptation.curve import Point, chosen_share, likely_losses
+from mtkit.adaptation.general import General, dev_text_of, prepare_general
+from mtkit.adaptation.judgement import ON_MEMORY, Judgement, changes_of, examples_of
 from mtkit.adaptation.memory import Memory, languages_of, prepare_memory
 from mtkit.bundle import SHAPING_FILES, BundleFiles, load_model, read_bundle
 from mtkit.config.data import CorpusFiles
@@ -33,7 +34,8 @@ from mtkit.translation.translator import Translator
 
 SETTINGS = "adaptation.json"
 _SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the tuned weights, to try on dev
-_MOST_LOST = 0.5  # BLEU on general dev, if it has references
+_MOST_LOST = 0.5  # BLEU on general text with references
+_MOST_DIFFERENT = 20.0  # BLEU between the translations of both models, on general text without references
 _FOR_MIX, _FOR_CURVE = 0.1, 0.15  # of the budget, at most: own translations of general text; the means on dev
 _LEAST_ON_DEV = 50  # sentences
 _LEAST_TRAINING = 0.3  # of the budget
@@ -135,7 +137,6 @@ class _Adaptation:
         self.base, self.out = base, out
         self.memory_paths, self.general_paths = memory_paths, general_paths
         self.seconds, self.since, self.settings = seconds_of(budget), since, settings
-        self.mixed = _MIXED if general_paths else _MIXED_OWN
         self.metric = MetricSettings(tokenizer_for(base.config.data.tgt_lang))
         self.device = choose_device("auto")
         set_threads(usable_cores())
@@ -187,10 +188,10 @@ class _Adaptation:
         general_after = self._translate(network, general_test, "general test, after")
         if general.test is None:
             elsewhere = changes_of(prepared.before, after, prepared.before, self.metric)
-            general_of = "agreement with the base on the memory's test"
+            general_of = ON_MEMORY
         else:
             elsewhere = changes_of(prepared.general_before, general_after, general_test.references, self.metric)
-            general_of = "general text" if general.has_references else "agreement with the base on general text"
+            general_of = general.name if general.has_references else f"agreement with the base on {general.name}"
         judgement = Judgement(
             base=str(self.base.folder),
             model=None,
@@ -207,6 +208,7 @@ class _Adaptation:
             n_general=len(general_test.sources) or len(test.sources),
             curve=curve,
             examples=examples_of(test.sources, test.references, prepared.before, after),
+            most_lost=None if general.test is None else self._most_lost(general),
         )
         if judgement.is_better:
             share = next(point.share for point in curve if point.is_chosen)
@@ -223,17 +225,23 @@ class _Adaptation:
     def _general(self, memory: Memory) -> General:
         """Return the general text, for which the base translates sources first."""
         train = memory.pairs("train")
-        greedy = read_bundle(self.base.folder, ["decode.beam_size=1"])
-        return prepare_general(
+        greedy = read_bundle(self.base.folder, ["decode.beam_size=1", "decode.on_suspect=warn"])
+        of_base = [] if self.general_paths else dev_text_of(self.base)
+        mixed = _MIXED if self.general_paths or of_base else _MIXED_OWN
+        general = prepare_general(
             self.general_paths,
             [pair.src for pair in train],
             {pair.src for part in ("dev", "test") for pair in memory.pairs(part)},
             languages_of(self.base),
             Translator.from_bundles([greedy], threads=usable_cores()),
             self.out / "general",
-            n_mix=round(2 * self.mixed * len(train)),
+            n_mix=round(2 * mixed * len(train)),
             seconds=_FOR_MIX * self.seconds,
+            of_base=of_base,
         )
+        if general.has_references and not self.general_paths:
+            log.info("general text: the dev text that the base's config names; --general takes other text")
+        return general
 
     def _tune(self, prepared: _Prepared) -> BundleFiles:
         """Train within what the budget leaves, and return the tuned model."""
@@ -259,7 +267,8 @@ class _Adaptation:
         n_train = len(memory.pairs("train"))
         corpora: list[dict[str, Any]] = [{**files(memory.train), "tag": base.decode.tag}]
         if general.n_mix:
-            weight = min(1.0, self.mixed * n_train / general.n_mix)
+            mixed = _MIXED_OWN if general.dev is None else _MIXED
+            weight = min(1.0, mixed * n_train / general.n_mix)
             corpora.append({**files(general.mix), "tag": base.decode.tag, "weight": weight})
         return Config.model_validate(
             {
@@ -293,23 +302,30 @@ class _Adaptation:
             tuned_model.load_state_dict(interpolated(base_weights, tuned_weights, share))
             return tuned_model
 
-        def scored(share: float) -> Point:
-            name = f"dev, {share:.0%} of the tuned weights"
-            domain, other = (self._bleu(at(share), text, name) for text in (prepared.dev, prepared.general_dev))
-            assert domain is not None
-            return Point(share, domain, other)
-
-        kept_start = tuned.manifest["training"]["averaged_steps"] == [0]
-        points = [scored(share) for share in (_SHARES[:1] if kept_start else _SHARES)]
-        chosen = chosen_share(points, _MOST_LOST if prepared.general.has_references else float("inf"))
+        shares = _SHARES[:1] if tuned.manifest["training"]["averaged_steps"] == [0] else _SHARES  # it kept the start
+        dev, general_dev = prepared.dev, prepared.general_dev
+        points, of_general = [], []
+        for share in shares:
+            name, model = f"dev, {share:.0%} of the tuned weights", at(share)
+            domain = corpus_bleu(self._translate(model, dev, name), dev.references, self.metric)
+            of_general.append(self._translate(model, general_dev, name))
+            points.append(Point(share, domain, None))
+        if general_dev.sources:
+            losses = likely_losses(of_general, general_dev.references, self.metric)
+            scores = [corpus_bleu(lines, general_dev.references, self.metric) for lines in of_general]
+            points = [
+                replace(point, general=score, loss=loss)
+                for point, score, loss in zip(points, scores, losses, strict=True)
+            ]
+        chosen = chosen_share(points, self._most_lost(prepared.general))
         curve = [replace(point, is_chosen=point == chosen) for point in points]
         log.info("dev BLEU by share of the tuned weights: " + ", ".join(f"{p.share:g}: {p.domain:.2f}" for p in curve))
         return curve, at(chosen.share)
 
-    def _bleu(self, model: Transformer, text: _Text, name: str) -> float | None:
-        if not text.sources:
-            return None
-        return corpus_bleu(self._translate(model, text, name), text.references, self.metric)
+    @staticmethod
+    def _most_lost(general: General) -> float:
+        """Return the BLEU that the adapted model may lose on the general text."""
+        return _MOST_LOST if general.has_references else _MOST_DIFFERENT
 
     def _translate(self, model: Transformer, text: _Text, name: str) -> list[str]:
         """Translate with the plain model: without second attempts and terminology."""

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from mtkit.adaptation.curve import Point
 from mtkit.evaluation.comparison.page import marked
 from mtkit.evaluation.comparison.text import p_value, word_differences
 from mtkit.evaluation.metrics.scores import DEFAULTS, sentence_scores
@@ -15,6 +16,7 @@ from mtkit.files import parse_json, write_text
 from mtkit.pages.page import write_page
 
 FILE, PAGE = "judgement.json", "report.html"
+ON_MEMORY = "agreement with the base on the memory's test"
 _METRICS: tuple[MetricName, ...] = ("BLEU", "chrF2")
 _N_GAINS, _N_LOSSES = 8, 4  # examples
 
@@ -38,7 +40,12 @@ class Change:
     @property
     def is_gain(self) -> bool:
         """Whether the score is significantly higher."""
-        return self.difference > 0 and self.p is not None and self.p < LEVEL
+        return self.difference > 0 and self.is_sure
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the difference is significant."""
+        return self.p is not None and self.p < LEVEL
 
 
 @dataclass(frozen=True)
@@ -50,16 +57,6 @@ class Example:
     before: str
     after: str
     gain: float  # of its chrF2
-
-
-@dataclass(frozen=True)
-class Point:
-    """A mean of base and tuned weights, and its BLEU on dev."""
-
-    share: float  # of the tuned weights: 0 is the base, 1 the tuned model
-    domain: float
-    general: float | None  # None: there is no general text
-    is_chosen: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,11 +78,19 @@ class Judgement:
     n_general: int
     curve: list[Point]
     examples: list[Example]
+    most_lost: float | None = None  # of the general text's first metric; None: there is no general text
 
     @property
     def is_better(self) -> bool:
-        """Whether the domain's first metric is significantly higher than the base's."""
-        return bool(self.domain) and self.domain[0].is_gain
+        """Whether the domain's first metric is significantly higher than the base's, at a tolerable loss elsewhere."""
+        return bool(self.domain) and self.domain[0].is_gain and not self.loses_too_much
+
+    @property
+    def loses_too_much(self) -> bool:
+        """Whether the general text's first metric is significantly lower, by more than may be lost."""
+        if self.most_lost is None or not self.general:
+            return False
+        return self.general[0].is_sure and self.general[0].difference < -self.most_lost
 
     def save(self, folder: Path) -> None:
         """Write the page, then the file that marks the end of the adaptation."""
@@ -120,13 +125,24 @@ class Judgement:
         """Return the judgement in one or two sentences."""
         first = self.domain[0]
         figures = f"{first.metric} {first.before:.2f} before, {first.after:.2f} after"
-        if first.is_gain:
-            return f"The adapted model is better on the memory's test text ({figures}; {p_value(first.p or 0.0)})."
-        how_sure = "there are too few sentences for a test" if first.p is None else p_value(first.p)
-        return (
-            f"The adapted model is not significantly better on the memory's test text ({figures}; {how_sure}). "
-            f"{self.base} remains the model to use."
-        )
+        remains = f"{self.base} remains the model to use."
+        if not first.is_gain:
+            how_sure = "there are too few sentences for a test" if first.p is None else p_value(first.p)
+            return (
+                f"The adapted model is not significantly better on the memory's test text ({figures}; {how_sure}). "
+                f"{remains}"
+            )
+        better = f"The adapted model is better on the memory's test text ({figures}; {p_value(first.p or 0.0)})"
+        if self.loses_too_much:
+            lost = self.general[0]
+            return (
+                f"{better}, but it loses too much elsewhere ({self.general_of}: {lost.metric} {lost.before:.2f} "
+                f"before, {lost.after:.2f} after; at most {self.most_lost:g} may be lost). {remains} More general text "
+                "(--general) or a longer --budget may lead to a better one."
+            )
+        if self.general_of == ON_MEMORY:
+            return f"{better}. What it loses on other text is unknown: give such text with --general to measure it."
+        return f"{better}."
 
     def lines(self) -> Iterator[str]:
         """Yield the judgement as a table for the terminal."""
@@ -166,22 +182,3 @@ def examples_of(
     gains = [one for one in examples if one.gain > 0][:_N_GAINS]
     losses = [one for one in examples if one.gain < 0][-_N_LOSSES:]
     return [*gains, *reversed(losses)]
-
-
-def chosen_share(points: Sequence[Point], most_lost: float) -> Point:
-    """Return the point with the best domain score among those that lose at most this much of the general score.
-
-    points: from the base (share 0) on. If only the base loses so little, the point that loses least for a gain is
-    chosen, because the caller wants the domain; the base is chosen only if nothing gains.
-    """
-    base = points[0]
-    gaining = [point for point in points[1:] if point.domain > base.domain]
-    if not gaining:
-        return base
-
-    def loss(point: Point) -> float:
-        return 0.0 if point.general is None or base.general is None else base.general - point.general
-
-    if cheap := [point for point in gaining if loss(point) <= most_lost]:
-        return max(cheap, key=lambda point: (point.domain, -point.share))
-    return min(gaining, key=loss)

@@ -14,11 +14,14 @@ from tiny_models import save_tiny_bundle, write_lines
 from typer.testing import CliRunner
 
 from mtkit.adaptation import adapt as adapting
-from mtkit.adaptation.judgement import Change, Judgement, Point, chosen_share
+from mtkit.adaptation.curve import Point, chosen_share, likely_losses
+from mtkit.adaptation.judgement import ON_MEMORY, Change, Judgement
 from mtkit.bundle import load_model, read_bundle, save_bundle
 from mtkit.cli import app
 from mtkit.config.durations import seconds_of
 from mtkit.errors import DataError, TrainingError
+from mtkit.evaluation.metrics.settings import MetricSettings
+from mtkit.evaluation.metrics.significance import compare
 from mtkit.runs.finish import TrainResult
 
 
@@ -122,7 +125,7 @@ def test_an_unchanged_model_agrees_with_itself_on_general_text(base, memory, gen
     stand_ins(0.0, lambda share: 0.3)
     mtkit(base, memory, "--out", tmp_path / "out", "--general", general)
     judged = json.loads((tmp_path / "out" / "judgement.json").read_text())
-    assert judged["n_general"] == 20 and "agreement" in judged["general_of"]
+    assert judged["n_general"] == 30 and "agreement" in judged["general_of"]
     scores = [change[when] for change in judged["general"] for when in ("before", "after")]
     assert [*scores, judged["curve"][0]["general"]] == pytest.approx([100.0] * 5)
 
@@ -234,18 +237,64 @@ def test_a_model_of_another_system_is_imported_first(tmp_path, monkeypatch, name
         ([(0, 10, 30), (0.5, 20, 28), (1, 25, 20)], 0.5),  # both lose more than allowed: the least
         ([(0, 10, 30), (0.5, 9, 31), (1, 8, 31)], 0),  # nothing gains
         ([(0, 10, None), (0.5, 20, None), (1, 25, None)], 1),
+        ([(0, 10, None), (0.5, 19, None), (1, 20, None)], 0.5),  # 90 % of the gain, and more of the base
+        ([(0, 10, 30, False, 0), (0.5, 20, 29.8, False, 0.4), (1, 25, 29.7, False, 0.9)], 0.5),  # 1 may lose more
     ],
 )
 def test_the_mean_is_chosen_by_both_dev_scores(points, share):
     assert chosen_share([Point(*point) for point in points], most_lost=0.5).share == share
 
 
-def test_a_judgement_needs_a_significant_gain():
-    def judged(after, p):
-        change = Change("BLEU", 20.0, after, None, None, p)
-        rest: dict[str, Any] = dict.fromkeys(("n_read", "n_clean", "n_train", "n_test", "n_mix", "n_general"), 0)
-        rest |= {"unseen": [], "general": [], "curve": [], "examples": []}
-        return Judgement(base="b", model=None, memory="m", domain=[change], general_of="", **rest)
+def test_the_likely_loss_is_more_than_the_loss_and_within_its_interval():
+    draw = random.Random(1)
+    references = [" ".join(draw.choices("abcdefgh", k=8)) for _ in range(60)]
+    worse = [line if draw.random() < 0.8 else " ".join(draw.choices("abcdefgh", k=8)) for line in references]
+    nothing, loss = likely_losses([references, worse], references, MetricSettings())
+    _, compared = compare({"base": references, "tuned": worse}, [references], metrics=["BLEU"])
+    [difference] = compared.differences
+    assert difference.low is not None and nothing == 0
+    assert -difference.difference < loss < -difference.low
 
+
+def judged(after, p, general=(0.0, None), most_lost=None, general_of=""):
+    def change(metric, before, after, p):
+        return Change(metric, before, after, None, None, p)
+
+    rest: dict[str, Any] = dict.fromkeys(("n_read", "n_clean", "n_train", "n_test", "n_mix", "n_general"), 0)
+    rest |= {"unseen": [], "curve": [], "examples": [], "most_lost": most_lost, "general_of": general_of}
+    lost, general_p = general
+    changes = {"domain": [change("BLEU", 20.0, after, p)], "general": [change("BLEU", 40.0, 40.0 - lost, general_p)]}
+    return Judgement(base="b", model=None, memory="m", **changes, **rest)
+
+
+def test_a_judgement_needs_a_significant_gain():
     assert judged(22.0, 0.01).is_better
     assert not judged(22.0, 0.2).is_better and not judged(18.0, 0.01).is_better and not judged(22.0, None).is_better
+
+
+@pytest.mark.parametrize(
+    ("lost", "p", "most_lost", "is_better"),
+    [(5.0, 0.01, 0.5, False), (5.0, 0.2, 0.5, True), (0.4, 0.01, 0.5, True), (15.0, 0.01, 20.0, True)],
+)
+def test_a_gain_at_a_significant_loss_elsewhere_is_not_better(lost, p, most_lost, is_better):
+    one = judged(22.0, 0.01, (lost, p), most_lost, "general text")
+    assert one.is_better == is_better
+    if not is_better:
+        told = one.verdict()
+        assert "general text: BLEU 40.00 before, 35.00 after" in told and "b remains" in told and "--general" in told
+
+
+def test_a_gain_without_general_text_tells_what_is_unknown():
+    assert "--general" in judged(22.0, 0.01, (80.0, 0.01), None, ON_MEMORY).verdict()
+
+
+def test_the_dev_text_of_the_base_is_general_text(memory, tmp_path, stand_ins, base):
+    pairs = [f"word{i} and word{i + 1}\tmot{i} et mot{i + 1}" for i in range(100)]
+    with_dev = tmp_path / "with-dev"
+    save_tiny_bundle(with_dev, None, dev={"tsv": str(write_lines(tmp_path / "dev.tsv", pairs))})
+    stand_ins(1.0, lambda share: 0.5 * share)
+    mtkit(with_dev, memory, "--out", tmp_path / "out")
+    (tmp_path / "dev.tsv").unlink()
+    judged = json.loads((tmp_path / "out" / "judgement.json").read_text())
+    assert judged["n_general"] == 30 and judged["general_of"] == "the base's dev text" and judged["most_lost"] == 0.5
+    assert (tmp_path / "out" / "general" / "dev.src").read_text().splitlines()[0] == "word0 and word1"

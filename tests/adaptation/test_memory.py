@@ -114,10 +114,10 @@ def test_general_text_gives_sources_to_mix_in_and_references_to_measure_by(tmp_p
     path = tsv(tmp_path / "general.tsv", [(line, f"ligne {line}") for line in lines])
     general = prepare_general([path], [], set(), ("en", "fr"), TRANSLATOR, tmp_path / "out", n_mix=20, seconds=1e9)
     read = {part: [pair[:2] for pair in read_pairs([getattr(general, part)])] for part in ("mix", "dev", "test")}
-    assert [len(read[part]) for part in read] == [20, 10, 20] == [general.n_mix, 10, 20]
+    assert [len(read[part]) for part in read] == [20, 25, 30] == [general.n_mix, 25, 30]
     assert general.has_references and all(tgt == f"ligne {src}" for part in ("dev", "test") for src, tgt in read[part])
     assert all(tgt == src.upper() for src, tgt in read["mix"])
-    assert len({src for part in read.values() for src, _ in part}) == 50
+    assert len({src for part in read.values() for src, _ in part}) == 75
 
 
 def test_general_text_without_references_keeps_its_sources_to_compare_the_models_on(tmp_path):
@@ -126,7 +126,7 @@ def test_general_text_without_references_keeps_its_sources_to_compare_the_models
     assert not general.has_references
     assert general.dev and general.test
     assert all(pair.src and not pair.tgt for pair in read_pairs([general.dev, general.test]))
-    assert general.n_mix in (69, 70) and all(pair.src != "fault" for pair in read_pairs([general.mix]))
+    assert general.n_mix in (44, 45) and all(pair.src != "fault" for pair in read_pairs([general.mix]))
 
 
 def test_without_general_text_the_memorys_own_sources_are_mixed_in(tmp_path):
