@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,8 +11,8 @@ from typing import Any
 
 from mtkit.adaptation.curve import Point, chosen_share, likely_losses
 from mtkit.adaptation.general import General, dev_text_of, prepare_general
-from mtkit.adaptation.judgement import ON_MEMORY, Judgement, changes_of, examples_of
-from mtkit.adaptation.memory import Memory, languages_of, prepare_memory
+from mtkit.adaptation.judgement import FILE, ON_MEMORY, Judgement, changes_of, examples_of
+from mtkit.adaptation.memory import Memory, has_grown, languages_of, prepare_memory
 from mtkit.bundle import SHAPING_FILES, BundleFiles, load_model, read_bundle
 from mtkit.config.data import CorpusFiles
 from mtkit.config.durations import duration_of, seconds_of
@@ -33,9 +34,10 @@ from mtkit.training.update.checkpoint import Checkpoints
 from mtkit.translation.translator import Translator
 
 SETTINGS = "adaptation.json"
+_BUDGET, _TRAINING = "budget_s", "train_s"  # its keys: the whole time that training was planned for, and its part of it
 _SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the tuned weights, to try on dev
 _MOST_LOST = 0.5  # BLEU on general text with references
-_MOST_DIFFERENT = 20.0  # BLEU between the translations of both models, on general text without references
+_MOST_DIFFERENT = 10.0  # BLEU between the translations of both models, on general text without references
 _FOR_MIX, _FOR_CURVE = 0.1, 0.15  # of the budget, at most: own translations of general text; the means on dev
 _LEAST_ON_DEV = 50  # sentences
 _LEAST_TRAINING = 0.3  # of the budget
@@ -83,15 +85,21 @@ def adapt(
     with locked(out):
         settings = _settings(base, memory_paths, general_paths, out)
         if (judgement := Judgement.load(out)) is not None:
-            log.info(f"{out}: this adaptation has already ended; choose another --out for a new one")
-            return judgement
+            if seconds_of(budget) <= settings.get(_BUDGET, math.inf):
+                log.info(
+                    f"{out}: this adaptation has already ended; a longer --budget continues it, and another --out "
+                    "starts a new one"
+                )
+                return judgement
+            (out / FILE).unlink()
         return _Adaptation(base, memory_paths, out, budget, general_paths, since, settings).run()
 
 
 def _settings(base: BundleFiles, memory: Sequence[Path], general: Sequence[Path], out: Path) -> dict[str, Any]:
     """Return what OUT records of an earlier start, or the beginning of a new record.
 
-    Raises ConfigError if OUT holds another adaptation.
+    If only the memory has changed, and has more than half of its earlier pairs, removes the work of the earlier
+    adaptation but for its model and its translations of general text. Raises ConfigError for any other adaptation.
     """
     now = {
         "model": [base.manifest["sha256"][name] for name in SHAPING_FILES],
@@ -100,7 +108,15 @@ def _settings(base: BundleFiles, memory: Sequence[Path], general: Sequence[Path]
     }
     path = out / SETTINGS
     then: dict[str, Any] = parse_json(path.read_text(encoding="utf-8")) if path.exists() else now
-    if changed := [key for key in now if then.get(key, now[key]) != now[key]]:
+    changed = [key for key in now if then.get(key, now[key]) != now[key]]
+    if changed == ["memory"] and has_grown(memory, base, out / "memory"):
+        log.info(f"{out}: the memory has changed since the earlier adaptation; starting again from {base.folder}")
+        (out / FILE).unlink(missing_ok=True)
+        for name in ("run", "general", "memory"):  # the memory last: without it, another start does the rest
+            shutil.rmtree(out / name, ignore_errors=True)
+        write_text(path, json.dumps(now, indent=1) + "\n")
+        return now
+    if changed:
         raise ConfigError(f"{out} holds an adaptation of another {' and '.join(changed)}; choose another --out")
     return now | then
 
@@ -215,6 +231,8 @@ class _Adaptation:
             save_interpolated(self.base, tuned, share, self.out / "model")
             add_fast_forms(self.out / "model", self.device)
             judgement = replace(judgement, model=str(self.out / "model"))
+        elif (self.out / "model").exists():
+            log.info(f"{self.out / 'model'} remains the model of an earlier adaptation")
         judgement.save(self.out)
         return judgement
 
@@ -246,7 +264,7 @@ class _Adaptation:
     def _tune(self, prepared: _Prepared) -> BundleFiles:
         """Train within what the budget leaves, and return the tuned model."""
         left = self.seconds - (time.monotonic() - self.since) - prepared.later_s
-        if not Checkpoints(self.out / "run" / "checkpoints").exist():  # a started run keeps its budget
+        if not Checkpoints(self.out / "run" / "checkpoints").exist():
             if left < _LEAST_TRAINING * self.seconds:
                 needed = duration_of(10 * math.ceil(_RESERVE * (self.seconds - left) / (1 - _LEAST_TRAINING) / 10))
                 raise TrainingError(
@@ -254,7 +272,11 @@ class _Adaptation:
                     f"judging take {duration_of(self.seconds - left)}; run the command again with --budget {needed}, "
                     "which continues from what is prepared"
                 )
-            self.settings["train_s"] = round(left)
+            self.settings |= {_TRAINING: round(left), _BUDGET: self.seconds}
+            self._write_settings()
+        elif (more := self.seconds - self.settings.get(_BUDGET, self.seconds)) > 0:
+            log.info(f"--budget is longer than before, by {duration_of(more)}, which training gets")
+            self.settings |= {_TRAINING: self.settings[_TRAINING] + round(more), _BUDGET: self.seconds}
             self._write_settings()
         return read_bundle(train(self._config(prepared.memory, prepared.general)).bundle)
 
@@ -282,7 +304,7 @@ class _Adaptation:
                 },
                 "train": {
                     "init_from": str(self.base.folder.absolute()),
-                    "budget": f"{self.settings['train_s']}s",
+                    "budget": f"{self.settings[_TRAINING]}s",
                     "guided_alignment": base.train.guided_alignment,  # or the model would align words less well
                 },
                 # OUT/model gets the forms for fast translation, not the run's own model

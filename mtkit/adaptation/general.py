@@ -1,5 +1,6 @@
 """Keep what a model knows: its own translations of general text to train on, and other text to measure the loss by."""
 
+import json
 import time
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from mtkit.console import counted, log, progress_bar
 from mtkit.corpora.cleaning.sources import find_corpora
 from mtkit.data.corpus import evenly_spaced, first_missing, read_pairs
 from mtkit.errors import DataError
-from mtkit.files import atomic_folder, write_text
+from mtkit.files import atomic_folder, parse_json, write_text
 from mtkit.pair_files.lines import as_one_line, read_lines, windows
 from mtkit.pair_files.one_file import EXTENSIONS, extension
 from mtkit.pair_files.pairs import Languages
@@ -21,6 +22,7 @@ LEAST_LINES = 50
 # The share of the general text, and the most lines of it: with 40 lines, BLEU varies by more than an adaptation loses
 _DEV, _TEST = (0.25, 500), (0.3, 1000)
 _AT_ONCE = 64  # sentences between looks at the clock
+_CACHE = "own-translations.json"  # by source; beside the folder, so that it outlives the folder
 _HAS_REFERENCES = "references"  # the file that says so, and what the text is
 GIVEN, OF_BASE = "general text", "the base's dev text"
 
@@ -75,8 +77,8 @@ def prepare_general(
             rest = _set_aside(pairs, scratch) if is_separate else [(src, "") for src in dict.fromkeys(memory_sources)]
             if has_references and is_separate:
                 write_text(scratch / _HAS_REFERENCES, GIVEN if paths else OF_BASE)
-            sources = [src for src, _ in evenly_spaced(rest, n_mix)]
-            _write(scratch, "mix", list(_translated(sources, translator, seconds)))
+            mixed = _translations([src for src, _ in rest], n_mix, translator, seconds, folder.with_name(_CACHE))
+            _write(scratch, "mix", mixed)
     mix = folder / "mix.src", folder / "mix.tgt"
     dev, test = (_corpus(folder, part) if (folder / f"{part}.src").exists() else None for part in ("dev", "test"))
     n_translated = sum(1 for _ in read_lines(mix[0]))
@@ -106,6 +108,22 @@ def _set_aside(pairs: list[tuple[str, str]], folder: Path) -> list[tuple[str, st
         rest = [pair for pair in rest if pair[0] not in taken]
         _write(folder, part, chosen)
     return rest
+
+
+def _translations(
+    sources: Sequence[str], n: int, translator: Translator, seconds: float, cache: Path
+) -> list[tuple[str, str]]:
+    """Return up to n of the sources with the model's translations; cache: those of an earlier call, which it extends.
+
+    seconds: the most time. Translations that look broken are left out.
+    """
+    known: dict[str, str] = parse_json(cache.read_text(encoding="utf-8")) if cache.exists() else {}
+    there = [(src, known[src]) for src in sources if src in known][:n]
+    missing = evenly_spaced([src for src in sources if src not in known], n - len(there))
+    new = list(_translated(missing, translator, seconds))
+    if new:
+        write_text(cache, json.dumps(known | dict(new), ensure_ascii=False, indent=0) + "\n")
+    return [*there, *new]
 
 
 def _translated(sources: Sequence[str], translator: Translator, seconds: float) -> Iterator[tuple[str, str]]:

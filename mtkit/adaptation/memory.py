@@ -1,5 +1,6 @@
 """Turn a translation memory into clean train, dev and test text for a model, or say why it does not suit the model."""
 
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ _TEST, _DEV = (0.15, 500), (0.1, 300)  # the share of the clean pairs, and the m
 _MARGIN = 20  # words in excess of chance that decide for a side
 _LOOKED_AT = 300  # pairs, joined to one text, to detect its language
 _MOST_NAMED = 8  # characters
-_CLEAN = "clean.tsv"
+_CLEAN, _PARTS = "clean.tsv", "parts"
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,7 @@ def prepare_memory(paths: Sequence[Path], base: BundleFiles, folder: Path) -> Me
     kept = folder / _CLEAN
     if not kept.exists():
         folder.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(folder / _PARTS, ignore_errors=True)  # of a memory that has changed
         cfg = CleanConfig()
         check_rules(cfg, langs)
         result = run_clean(corpora, langs, cfg, [one_output([kept], None, corpora)], executor=InProcess())
@@ -82,7 +84,7 @@ def prepare_memory(paths: Sequence[Path], base: BundleFiles, folder: Path) -> Me
     except DataError:
         kept.unlink()
         raise
-    parts = folder / "parts"
+    parts = folder / _PARTS
     if not (parts / REPORT).exists():
         n_dev, n_test = (min(most, round(share * n_clean)) for share, most in (_DEV, _TEST))
         try:
@@ -103,6 +105,17 @@ def prepare_memory(paths: Sequence[Path], base: BundleFiles, folder: Path) -> Me
         CorpusFiles(src=parts / f"{part}.src", tgt=parts / f"{part}.tgt") for part in ("train", "dev", "test")
     )
     return Memory(len(pairs), n_clean, train, dev, test, unseen)
+
+
+def has_grown(paths: Sequence[Path], base: BundleFiles, folder: Path) -> bool:
+    """Return whether a memory has more than half of the pairs of the earlier one in the folder, or there is none."""
+    if not (folder / _CLEAN).exists():
+        return True
+    known = languages_of(base)
+    corpora, _ = find_corpora(paths, ",".join(known) if known else None)
+    pairs = {(pair.src, pair.tgt) for pair in read_pairs(corpora)}
+    kept = [(pair.src, pair.tgt) in pairs for pair in _read_clean(folder / _CLEAN)]
+    return sum(kept) > len(kept) / 2
 
 
 def _read_clean(path: Path) -> Iterator[Pair]:

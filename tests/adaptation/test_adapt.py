@@ -23,6 +23,7 @@ from mtkit.errors import DataError, TrainingError
 from mtkit.evaluation.metrics.settings import MetricSettings
 from mtkit.evaluation.metrics.significance import compare
 from mtkit.runs.finish import TrainResult
+from mtkit.training.update.checkpoint import Checkpoints
 
 
 @pytest.fixture
@@ -141,6 +142,29 @@ def test_a_longer_budget_gives_more_time_to_a_run_that_could_not_start(base, mem
     mtkit(base, memory, "--out", tmp_path / "out", "--budget", "20m")
     [cfg] = trained
     assert seconds_of(cfg.train.budget) > seconds_of("10m")
+
+
+def test_a_longer_budget_continues_an_adaptation_that_has_ended(base, memory, tmp_path, stand_ins, monkeypatch):
+    trained = stand_ins(0.0, lambda share: 0.3)
+    monkeypatch.setattr(Checkpoints, "exist", lambda self: bool(trained))
+    for budget in ("10m", "10m", "30m", "30m"):
+        mtkit(base, memory, "--out", tmp_path / "out", "--budget", budget)
+    first, second = (seconds_of(cfg.train.budget) for cfg in trained)
+    assert second - first == 20 * 60
+
+
+def test_a_memory_that_has_grown_starts_again_from_the_base(base, memory, tmp_path, stand_ins):
+    trained = stand_ins(1.0, lambda share: 0.5 * share)
+    mtkit(base, memory, "--out", tmp_path / "out")
+    lines = memory.read_text(encoding="utf-8").splitlines()
+    (tmp_path / "out" / "run" / "of-the-first").write_text("")
+    write_lines(memory, [*lines[20:], *(f"{line[::-1]}" for line in lines[:40])])
+    result = mtkit(base, memory, "--out", tmp_path / "out")
+    assert result.exit_code == 0 and "the memory has changed" in result.stderr
+    assert json.loads((tmp_path / "out" / "judgement.json").read_text())["n_read"] == 220
+    assert len(trained) == 2 and not (tmp_path / "out" / "run" / "of-the-first").exists()
+    mtkit(base, memory, "--out", tmp_path / "out")
+    assert len(trained) == 2, "it has ended"
 
 
 def test_a_model_that_aligns_words_goes_on_learning_it(base, memory, tmp_path, stand_ins):
@@ -263,8 +287,8 @@ def judged(after, p, general=(0.0, None), most_lost=None, general_of=""):
     rest: dict[str, Any] = dict.fromkeys(("n_read", "n_clean", "n_train", "n_test", "n_mix", "n_general"), 0)
     rest |= {"unseen": [], "curve": [], "examples": [], "most_lost": most_lost, "general_of": general_of}
     lost, general_p = general
-    changes = {"domain": [change("BLEU", 20.0, after, p)], "general": [change("BLEU", 40.0, 40.0 - lost, general_p)]}
-    return Judgement(base="b", model=None, memory="m", **changes, **rest)
+    rest["general"] = [change("BLEU", 40.0, 40.0 - lost, general_p)]
+    return Judgement(base="b", model=None, memory="m", domain=[change("BLEU", 20.0, after, p)], **rest)
 
 
 def test_a_judgement_needs_a_significant_gain():

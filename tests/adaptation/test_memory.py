@@ -1,6 +1,7 @@
 """A memory becomes train, dev and test text, or a message says why it does not suit the model."""
 
 import random
+import shutil
 from types import SimpleNamespace
 from typing import Any
 
@@ -101,7 +102,11 @@ def test_characters_without_pieces_are_reported(base, pairs, tmp_path, log_text)
 class Shouting:
     """Stands in for a translator: it answers in capitals, and its answer to "fault" looks broken."""
 
+    def __init__(self):
+        self.asked: list[str] = []
+
     def stream(self, lines):
+        self.asked += lines
         for line in lines:
             yield SimpleNamespace(text=line.upper(), faults=("loop",) if line == "fault" else ())
 
@@ -133,6 +138,16 @@ def test_without_general_text_the_memorys_own_sources_are_mixed_in(tmp_path):
     general = prepare_general([], ["a", "b", "b"], set(), None, TRANSLATOR, tmp_path / "out", n_mix=9, seconds=1e9)
     assert [pair[:2] for pair in read_pairs([general.mix])] == [("a", "A"), ("b", "B")]
     assert general.dev is None and general.test is None
+
+
+def test_what_the_model_has_translated_is_not_translated_again(tmp_path):
+    translator: Any = Shouting()
+    lines = [f"line {i}" for i in range(8)]
+    for name, n, sources in (("one", 6, lines[:6]), ("two", 9, lines[2:])):
+        shutil.rmtree(tmp_path / "general", ignore_errors=True)
+        general = prepare_general([], sources, set(), None, translator, tmp_path / "general", n_mix=n, seconds=1e9)
+        assert {pair[:2] for pair in read_pairs([general.mix])} == {(src, src.upper()) for src in sources}, name
+    assert translator.asked == lines
 
 
 def test_general_text_leaves_out_the_memorys_own_sources(tmp_path):

@@ -48,7 +48,8 @@ def adapt(
             "--general",
             metavar="FILE",
             help="Other text that the model must keep translating well: a file with both sides, or a text file in "
-            "the source language. Give two text files, source first, by giving the option twice.",
+            "the source language. Give two text files, source first, by giving the option twice. "
+            "Default: the dev text that the model's config names, if it is there.",
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -57,7 +58,8 @@ def adapt(
 
     The command cleans the memory, sets dev and test text aside, tunes the model within the time, and compares it with
     the model before on the test text. FOLDER/model is the new model, FOLDER/report.html shows before and after. If the
-    new model is not significantly better, the command ends with 1 and writes no FOLDER/model. The same command resumes.
+    new model is not significantly better, or loses too much elsewhere, the command ends with 1 and writes no
+    FOLDER/model. The same command resumes; a longer budget, or a memory that has grown, goes on from there.
     """
     since = time.monotonic()
     from mtkit.config import durations
