@@ -43,6 +43,8 @@ SHARE_OF_SEVERAL, LETTERS_RATIO, AUGMENTED = FACTS = (
     "augmented",
 )
 
+_FEW_SEVERAL = 0.02  # share of training lines with several sentences; below it, a model learns single sentences
+
 _OTHER_TASK = {  # what to say of a model with this task where the other is needed
     "translate": "a translator, not a classifier; use it with `mtkit translate`, name another --model, or train a "
     "classifier: task: classify",
@@ -59,6 +61,30 @@ class BundleFiles:
     src_tokenizer: Tokenizer
     tgt_tokenizer: Tokenizer
     manifest: Mapping[str, Any]
+
+    @property
+    def has_one_sentence_a_line(self) -> bool:
+        """Whether nearly all lines of the training text have one sentence, as far as training recorded it."""
+        share = self.manifest.get("training", {}).get(SHARE_OF_SEVERAL)
+        return not isinstance(share, int | float) or share < _FEW_SEVERAL
+
+
+def check_ensemble(members: Sequence[BundleFiles]) -> None:
+    """Raise BundleError if the models cannot be an ensemble."""
+    first, *others = members
+    for other in others:
+        mine, theirs = first.config.data.placeholders, other.config.data.placeholders
+        if mine != theirs:
+            raise BundleError(
+                f"{first.folder} and {other.folder} cannot be an ensemble: data.placeholders is {mine} and {theirs}; "
+                "choose models that were trained with the same patterns"
+            )
+        if other.tgt_tokenizer.fingerprint != first.tgt_tokenizer.fingerprint:
+            raise BundleError(
+                f"{first.folder} and {other.folder} cannot be an ensemble: their target tokenizers differ "
+                f"({first.tgt_tokenizer.vocab_size:,} and {other.tgt_tokenizer.vocab_size:,} pieces); choose models of "
+                "one target tokenizer, such as those of one config and text with other seeds"
+            )
 
 
 @dataclass(frozen=True)

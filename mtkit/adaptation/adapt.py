@@ -350,8 +350,7 @@ class _Adaptation:
         return _MOST_LOST if general.has_references else _MOST_DIFFERENT
 
     def _translate(self, model: Transformer, text: _Text, name: str) -> list[str]:
-        """Translate with the plain model: without second attempts and terminology."""
-        decode = self.base.config.decode.model_copy(update={"on_suspect": "off", "terminology": None})
+        decode = self.base.config.decode.plain
         engine = NativeEngine([model], self.device)
         tokenizers = self.base.src_tokenizer, self.base.tgt_tokenizer
         translator = Translator(engine, *tokenizers, decode, tgt_lang=self.base.config.data.tgt_lang)

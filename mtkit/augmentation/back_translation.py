@@ -81,7 +81,10 @@ class UsableTranslations:
         """Translate lines; first_line: line number of the first one."""
         texts = [_one_column(line) for line in lines]
         pieces = self.translator.pieces(texts)
-        reasons = ["too long" if line[0].is_of_long else "blank" * all(p.is_blank for p in line) for line in pieces]
+        reasons = [
+            "too long" if line[0].is_of_long else "blank" * all(p.is_blank and not p.is_settled for p in line)
+            for line in pieces
+        ]
         usable = [row for row, reason in enumerate(reasons) if not reason]
         translations: dict[int, Translation] = {}
         if usable:
@@ -137,7 +140,7 @@ def identity_of(members: Sequence[BundleFiles], decode: DecodeConfig) -> dict[st
     return {
         "models": [{name: files.manifest["sha256"][name] for name in SHAPING_FILES} for files in members],
         "decode": decode.model_dump(mode="json", exclude={"workers", "threads"}),
-        "terminology": None if decode.terminology is None else sha256_file(decode.terminology),
+        **{name: path and sha256_file(path) for name, path in decode.files.items()},
         **({"shortlists": shortlists} if decode.shortlist else {}),
     }
 

@@ -1,5 +1,6 @@
 """The `decode` section of the config: how a trained model translates."""
 
+from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -82,6 +83,17 @@ class DecodeConfig(Section):
     terminology: ConfigPath | None = Field(
         None, description="TSV with the columns source, target, forbidden: phrases that must or must not appear"
     )
+    memory: ConfigPath | None = Field(
+        None,
+        description="translation memory (.tmx, another format with both sides, or a file from mtkit memory build); the "
+        "translation of a sentence that it has exactly, with the same numbers and placeholders, is used unchanged",
+    )
+    memory_threshold: int = Field(
+        70,
+        ge=LEAST_MATCH,
+        le=100,
+        description="lowest score, in percent, of a match in the memory to report; 100: only exact ones",
+    )
     tag: str | None = Field(
         None, description="tag before each text, such as <2de>: one or several of the tags in the training text"
     )
@@ -136,6 +148,16 @@ class DecodeConfig(Section):
     def exact_precision(self) -> str:
         """The precision, with fp32 for auto, for work without a measured alternative."""
         return "fp32" if self.precision == "auto" else self.precision
+
+    @property
+    def files(self) -> dict[str, Path | None]:
+        """The files that translations depend on, by key."""
+        return {"terminology": self.terminology, "memory": self.memory}
+
+    @property
+    def plain(self) -> "DecodeConfig":
+        """The settings without second attempts, terminology and memory, to measure the model itself."""
+        return self.model_copy(update={"on_suspect": "off", "terminology": None, "memory": None})
 
     @model_validator(mode="after")
     def _options_fit(self) -> Self:

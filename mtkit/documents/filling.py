@@ -21,6 +21,7 @@ from mtkit.translation.segments import gap_after
 LEFT = "left"  # the segment is as it was in the source
 CHECK = "check"  # its translation looks wrong
 PLACED = "placed"  # the places of some placeholders or codes are guesses
+MATCH = "match"  # a sentence has a match in the translation memory
 _MOST_CELLS = 20_000_000  # of the weights of a segment's words: 160 MB
 _WORDS_A_CODE = 20  # that take as long as a code: so that the time for a segment stays at some seconds
 
@@ -41,7 +42,7 @@ class Note:
     """A segment that a person should look at."""
 
     place: str  # in the document, such as "word/footnotes.xml, paragraph 3"
-    kind: str  # LEFT, CHECK or PLACED
+    kind: str  # LEFT, CHECK, PLACED or MATCH
     reason: str
     src: str
     tgt: str
@@ -55,7 +56,8 @@ class TranslatedDocument:
     n_segments: int  # paragraphs, headings, cells, ...
     n_sentences: int  # in all segments
     n_codes: int  # codes, or pairs of codes
-    notes: tuple[Note, ...]  # in the order of the document
+    notes: tuple[Note, ...]  # what a person should look at, in the order of the document
+    matches: tuple[Note, ...] = ()  # of sentences in the translation memory, in the same order
 
 
 def sentences_to_translate(document: Document) -> list[Sentence]:
@@ -73,6 +75,7 @@ def fill(document: Document, results: Mapping[str, Translated]) -> TranslatedDoc
     """Return the document with its sentences translated. results: by the sentences' texts."""
     n_sentences = n_codes = 0
     notes: list[Note] = []
+    matches: list[Note] = []
     merged = []
     for part in document.parts:
         translations: dict[int, Filled] = {}
@@ -86,6 +89,7 @@ def fill(document: Document, results: Mapping[str, Translated]) -> TranslatedDoc
                 else results[sentence.text]
                 for sentence in sentences_of(segment.inline)
             }
+            matches += _matches(of_sentences, _place(part, segment))
             paragraph = assemble(segment.inline, of_sentences, segment.write)
             of_segment[index] = list(_notes(segment, paragraph, _place(part, segment)))
             if not any(note.kind == LEFT for note in of_segment[index]):
@@ -97,7 +101,7 @@ def fill(document: Document, results: Mapping[str, Translated]) -> TranslatedDoc
         notes += [note for found in of_segment.values() for note in found]
         merged.append(part.encode(text))
     n_segments = sum(1 for _ in _segments(document))
-    return TranslatedDocument(document.pack(merged), n_segments, n_sentences, n_codes, tuple(notes))
+    return TranslatedDocument(document.pack(merged), n_segments, n_sentences, n_codes, tuple(notes), tuple(matches))
 
 
 def _is_foreign(sentence: str, segment: Segment, document: Document) -> bool:
@@ -148,6 +152,16 @@ def _notes(segment: Segment, paragraph: Paragraph, place: str) -> Iterable[Note]
         if n:
             what = f"the place of 1 {noun} is a guess" if n == 1 else f"the places of {n} {noun}s are guesses"
             yield Note(place, PLACED, what, src, tgt)
+
+
+def _matches(results: Mapping[str, Translated], place: str) -> Iterable[Note]:
+    """Yield the matches of a segment's sentences in the translation memory. results: by the sentences' texts."""
+    for src, translated in results.items():
+        for match in translated.matches:
+            reason = f"{match['score']} % match from {match['place']}"
+            if match["score"] < 100:
+                reason += f": {match['source']} → {match['target']}"
+            yield Note(place, MATCH, reason, src, translated.text)
 
 
 def sentences_of(inline: Inline) -> list[Sentence]:

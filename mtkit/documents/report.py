@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from mtkit.console import counted
-from mtkit.documents.filling import CHECK, LEFT, PLACED, TranslatedDocument
+from mtkit.documents.filling import CHECK, LEFT, MATCH, PLACED, TranslatedDocument
 from mtkit.files import write_text
 from mtkit.pages.page import thousands, write_page
 from mtkit.pair_files.pairs import Languages
@@ -17,12 +17,14 @@ _TITLES = {
     LEFT: "left in the source language",
     CHECK: "translation looks wrong",
     PLACED: "place of a tag or placeholder is a guess",
+    MATCH: "from the translation memory",
 }
 _BEGINNINGS = {LEFT: "not translated, because ", CHECK: "its translation ", PLACED: ""}  # of lines; a reason follows
 _MEANINGS = {
     LEFT: "mtkit did not translate these segments. Translate them by hand.",
     CHECK: "These translations look suspect. They are shown without tags.",
     PLACED: "All tags and placeholders are in the translation, once each and correctly nested, but check their places.",
+    MATCH: "The translation of an exact match (100 %) is used unchanged. Others are shown for comparison.",
 }
 
 
@@ -30,6 +32,7 @@ def summary(result: TranslatedDocument, *, listed: bool = True) -> Iterator[str]
     """Yield lines about the result. listed: include the first segments to check."""
     counts = Counter(note.kind for note in result.notes)
     to_check = ", ".join(f"{title}: {counts[kind]:,}" for kind, title in _TITLES.items() if counts[kind])
+    n_exact = sum(note.reason.startswith("100 %") for note in result.matches)
     if not result.n_segments:
         yield "the document has no text to translate, so the output equals it"
         return
@@ -37,6 +40,8 @@ def summary(result: TranslatedDocument, *, listed: bool = True) -> Iterator[str]
         f"{counted(result.n_segments, 'segment')}, {counted(result.n_sentences, 'sentence')}, "
         f"{counted(result.n_codes, 'tag')}; {to_check or 'nothing to check'}"
     )
+    if result.matches:
+        yield f"translation memory: {counted(n_exact, 'exact match')}, {len(result.matches) - n_exact:,} similar"
     if not listed:
         return
     for note in result.notes[:_MOST_LISTED]:
@@ -46,12 +51,13 @@ def summary(result: TranslatedDocument, *, listed: bool = True) -> Iterator[str]
 
 
 def write_report(path: Path, source: Path, target: Path, result: TranslatedDocument, langs: Languages) -> None:
-    """Write an HTML page or, if the file extension is .jsonl, a line of JSON for each segment to check."""
+    """Write an HTML page or, if the file extension is .jsonl, a line of JSON for each segment to check or match."""
     if path.suffix == ".jsonl":
-        write_text(path, "".join(json.dumps(asdict(note), ensure_ascii=False) + "\n" for note in result.notes))
+        notes = (*result.notes, *result.matches)
+        write_text(path, "".join(json.dumps(asdict(note), ensure_ascii=False) + "\n" for note in notes))
         return
     groups = [
-        (title, _MEANINGS[kind], [note for note in result.notes if note.kind == kind])
+        (title, _MEANINGS[kind], [note for note in (*result.notes, *result.matches) if note.kind == kind])
         for kind, title in _TITLES.items()
     ]
     facts = {
@@ -67,6 +73,7 @@ def write_report(path: Path, source: Path, target: Path, result: TranslatedDocum
         facts=list(facts.items()),
         source=source.name,
         target=target.name,
+        is_good=not result.notes,
         groups=[group for group in groups if group[2]],
         codes=[code or "und" for code in langs],
     )

@@ -50,6 +50,7 @@ class SentenceTranslator:
                 alignments.get(index),
                 _others(translation),
                 self._translator.confidence(translation.n_best[0]),
+                [match.as_json() for match in translation.matches],
             )
             for index, translation in enumerate(found)
         ]

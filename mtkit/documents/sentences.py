@@ -44,6 +44,7 @@ class Translated:
     alignment: Alignment | None = None
     others: Sequence[str] = ()  # further translations, best first, if they were asked for
     confidence: float | None = None  # the probability, 0 to 1, that it is good, if the model is calibrated
+    matches: Sequence[Mapping[str, Any]] = ()  # of a translation memory: `Match.as_json`
 
     def as_values(self) -> dict[str, Any]:
         """Return the translation as JSON values; unlike `asdict`, without copies of its lists."""

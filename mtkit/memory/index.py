@@ -22,6 +22,7 @@ from mtkit.errors import DataError
 from mtkit.files import atomic_file
 from mtkit.memory.fuzzy import EXACT, exact_key, fuzzy_score, normalized, tokens_of
 from mtkit.pair_files.pairs import Languages, Pair, place_of
+from mtkit.text.placeholders import PLACEHOLDER_IN_LINE
 
 MOST_SCORED = 4096  # candidates of a text, which bounds the time of a search
 _AT_ONCE = 128  # candidates
@@ -62,6 +63,12 @@ class Match:
     def as_json(self) -> dict[str, object]:
         """Return the match as JSON, with the score in percent."""
         return {"score": self.percent, "source": self.src, "target": self.tgt, "place": self.place}
+
+    @property
+    def keeps_placeholders(self) -> bool:
+        """Whether source and target have the same placeholders."""
+        src, tgt = (sorted(found[0] for found in PLACEHOLDER_IN_LINE.finditer(text)) for text in (self.src, self.tgt))
+        return src == tgt
 
     @property
     def percent(self) -> int:
@@ -121,7 +128,7 @@ class Memory:
         return next(iter(self._exact(normalized(text))), None)
 
     def best(self, text: str, least: float) -> Match | None:
-        """Return the best match of a text with a score of at least `least`."""
+        """Return the best match of a text with a score of at least `least`, 1 for exact matches only."""
         return next(iter(self.search(text, least)), None)
 
     def search(self, text: str, least: float = 0.7, most: int = 1, *, skip: bytes | None = None) -> list[Match]:
@@ -148,9 +155,9 @@ class Memory:
             best = sorted(scored, reverse=True)[: most - len(exact)]
             return [*exact, *(self._match(score, id) for score, _, id in best)]
 
-    def units(self) -> Iterator[tuple[int, str, str]]:
-        """Yield the number, source and target of each unit, in order."""
-        yield from self._connection.execute("SELECT id, src, tgt FROM units ORDER BY id")
+    def units(self, after: int = 0) -> Iterator[tuple[int, str, str]]:
+        """Yield the number, source and target of each unit after one, in order."""
+        yield from self._connection.execute("SELECT id, src, tgt FROM units WHERE id > ? ORDER BY id", [after])
 
     def close(self) -> None:
         """Close the file."""
@@ -266,12 +273,19 @@ def _build(connection: sqlite3.Connection, pairs: Iterable[Pair], langs: Languag
 
 
 def _rows(pairs: Iterable[Pair], vocabulary: dict[str, int]) -> Iterator[tuple[object, ...]]:
-    """Yield the rows of the units, and number their tokens."""
+    """Yield the rows of the units, and number their tokens; of a path only the name is kept."""
     for pair in pairs:
         src, tgt = normalized(pair.src), normalized(pair.tgt)
         if src and tgt:
             tokens = [vocabulary.setdefault(token, len(vocabulary)) for token in tokens_of(src)]
-            yield exact_key(src), np.array(tokens, np.uint32).tobytes(), src, tgt, pair.file, pair.line
+            yield (
+                exact_key(src),
+                np.array(tokens, np.uint32).tobytes(),
+                src,
+                tgt,
+                pair.file.rpartition("/")[2],
+                pair.line,
+            )
 
 
 def _add_lists(connection: sqlite3.Connection, vocabulary: dict[str, int]) -> None:

@@ -107,7 +107,7 @@ def measure_int8(files: BundleFiles) -> None:
     for dev in read_dev_text(
         cfg.data.dev, sys.maxsize, config=files.folder / "config.yaml", remedy="restore its files"
     ):
-        decode = cfg.decode.model_copy(update={"on_suspect": "off", "terminology": None, "tag": dev.tag})
+        decode = cfg.decode.plain.model_copy(update={"tag": dev.tag})
         sources, references = [pair.src for pair in dev.pairs], [pair.tgt for pair in dev.pairs]
         scores[dev.name] = {}
         for precision in ("fp32", "int8"):

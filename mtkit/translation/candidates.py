@@ -2,9 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from mtkit.quality.faults import Fault
 from mtkit.translation.segments import join_segments
+
+if TYPE_CHECKING:
+    from mtkit.memory.index import Match
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,7 @@ class Translation:
     faults: tuple[Fault, ...] = ()  # what looks wrong with the best candidate
     n_segments: int = 1  # into which a line that was too long, or had several sentences, was split
     is_long: bool = False  # the line was too long for the model
+    matches: "tuple[Match, ...]" = ()  # of a translation memory: the best one of the line, or of each of its segments
 
     @property
     def text(self) -> str:

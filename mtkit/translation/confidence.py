@@ -28,6 +28,7 @@ _N_BINS = 10
 # Settings that change no score of a finished translation, except for rounding and on a few lines.
 _IRRELEVANT = frozenset(
     {"batch_sentences", "batch_tokens", "engine", "workers", "on_suspect", "seed", "max_src_tokens"}
+    | {"memory", "memory_threshold"}
     | {"max_len", "max_len_factor", "max_len_constant"}
 )
 _MAX_ITERATIONS = 100

@@ -29,7 +29,7 @@ class SharedTranslator:
         decode = self.translator.decode
         return {
             "models": [files.manifest["sha256"] for files in self.members],
-            "terminology": None if decode.terminology is None else sha256_file(decode.terminology),
+            **{name: path and sha256_file(path) for name, path in decode.files.items()},
             "decode": decode.model_dump(mode="json", exclude={"threads", "workers"}),
             "engine": self.translator.engine.name,
             "arithmetic": self.translator.engine.arithmetic,

@@ -7,7 +7,7 @@ encode each part that is tried.
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from mtkit.alignment.placing import readable, without
 from mtkit.config.tags import TOKENS
@@ -21,6 +21,9 @@ from mtkit.tokens.placeholders import Replaced
 from mtkit.tokens.protected import NOTHING, Protected, Protector
 from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.translation.segments import split_long
+
+if TYPE_CHECKING:
+    from mtkit.memory.index import Match, Memory
 
 
 @dataclass(frozen=True)
@@ -36,10 +39,16 @@ class Piece:
     in_capitals: bool = False  # the model reads it as ordinary sentences, and its translation becomes capitals
     is_of_long: bool = False  # it belongs to a line that was too long for the model
     inline: Inline | None = None  # the text with what is protected as codes, if the model reads the text without it
+    match: "Match | None" = None  # the best one of a translation memory
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether a translation memory has the translation, so that the model does not read the text."""
+        return self.match is not None and self.match.is_exact
 
     @property
     def is_blank(self) -> bool:
-        """Whether there is nothing to translate."""
+        """Whether the model has nothing to translate."""
         return not self.ids[0]
 
     @property
@@ -207,6 +216,35 @@ class Cutter:
             return 0
         n_placeholders = len(self.placeholders.values(piece.text))
         return n_placeholders if n_placeholders > len(TOKENS) else 0
+
+
+class Matcher:
+    """Finds the matches of texts in a translation memory."""
+
+    def __init__(self, memory: "Memory", least: float, n_tokenizers: int) -> None:
+        """least: the lowest score of a match, from 0 to 1. n_tokenizers: source tokenizers of the translator."""
+        self._memory = memory
+        self._least = least
+        self._no_ids: tuple[Sequence[int], ...] = ((),) * n_tokenizers
+
+    def settled_lines(self, lines: Sequence[str]) -> dict[int, Piece]:
+        """Return the lines whose translations are in the memory, by index; a line of several cells never is."""
+        matches = {index: self._memory.exact(line) for index, line in enumerate(lines) if "\f" not in line}
+        return {index: self._settled(lines[index], match) for index, match in matches.items() if _is_usable(match)}
+
+    def matched(self, piece: Piece) -> Piece:
+        """Return a piece with its best match, if it has one."""
+        match = None if piece.is_blank else self._memory.best(piece.text, self._least)
+        if match is None or not match.is_exact:
+            return replace(piece, match=match)
+        return replace(self._settled(piece.text, match), gap=piece.gap) if _is_usable(match) else piece
+
+    def _settled(self, text: str, match: "Match | None") -> Piece:
+        return Piece(text, self._no_ids, Replaced(text, {}), match=match)
+
+
+def _is_usable(match: "Match | None") -> bool:
+    return match is not None and match.keeps_placeholders
 
 
 def with_prefix(pieces: Sequence[Piece], prefix: tuple[int, ...]) -> list[Piece]:

@@ -196,7 +196,8 @@ class Review:
                 line = _join(pieces, translations, indices)
             if len(indices) > 1 and not any(fault.kind == "length" for fault in line.faults):
                 line = replace(line, faults=(*line.faults, *_joined_length(line)))
-            left = [fault for index in indices for fault in find_left(pieces[index].text)]
+            read = [pieces[index].text for index in indices if not pieces[index].is_settled]
+            left = [fault for text in read for fault in find_left(text)]
             line = replace(line, faults=(*line.faults, *left)) if left else line
             self.tally.add(line.faults, changed=may_change and not line.faults, n_segments=line.n_segments)
             reviewed.append(line)

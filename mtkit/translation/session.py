@@ -56,6 +56,7 @@ class Session:
         self.n_unfinished = 0
         self.n_moved = 0  # translations with a placeholder that the model did not place
         self.lines_moved: list[int] = []  # numbers of the first of them
+        self.n_exact = self.n_fuzzy = 0  # lines with an exact match in the translation memory, and with a fuzzy one
         self._searcher = searcher
         self._n_best = n_best
         self._prefix = prefix
@@ -93,7 +94,12 @@ class Session:
         first_line: int,
     ) -> list[Translation]:
         reviewed = self.review.window(pieces, candidates)
-        translations = [replace(translation, src=line) for line, translation in zip(lines, reviewed, strict=True)]
+        translations = [
+            replace(translation, src=line, matches=tuple(piece.match for piece in of_line if piece.match))
+            for line, of_line, translation in zip(lines, pieces, reviewed, strict=True)
+        ]
+        self.n_exact += sum(any(match.is_exact for match in one.matches) for one in translations)
+        self.n_fuzzy += sum(any(not match.is_exact for match in one.matches) for one in translations)
         self.n_lines += len(lines)
         self.n_unfinished += sum(not translation.finished for translation in translations)
         moved = [line for line, t in enumerate(translations, start=first_line) if t.n_best[0].n_moved]
@@ -114,6 +120,7 @@ class Session:
             "lines": self.n_lines,
             "unfinished": self.n_unfinished,
             "moved": [self.n_moved, self.lines_moved],
+            "matches": [self.n_exact, self.n_fuzzy],
             "review": self.review.tally.note(),
             **({"terms": self.terms.note()} if self.terms is not None else {}),
         }
@@ -123,6 +130,8 @@ class Session:
         self.n_lines += note["lines"]
         self.n_unfinished += note["unfinished"]
         self._add_moved(*note["moved"])
+        n_exact, n_fuzzy = note.get("matches", (0, 0))
+        self.n_exact, self.n_fuzzy = self.n_exact + n_exact, self.n_fuzzy + n_fuzzy
         self.review.tally.absorb(note["review"])
         if self.terms is not None:
             self.terms.absorb(note["terms"])
@@ -136,6 +145,11 @@ class Session:
         warn_unfinished(self.n_unfinished, self.n_lines)
         _warn_moved(self.n_moved, self.lines_moved, self.n_lines)
         self.review.warn()
+        if self.n_exact or self.n_fuzzy:
+            log.info(
+                f"translation memory: {counted(self.n_exact, 'line')} with an exact match, whose translation is used; "
+                f"{self.n_fuzzy:,} with a similar one"
+            )
         if self.terms is not None:
             for line in self.terms.lines():
                 log.info(line)

@@ -8,17 +8,18 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mtkit.alignment.checks import Checks
 from mtkit.alignment.placing import Aligner
-from mtkit.bundle import SHARE_OF_SEVERAL, BundleFiles, bundle_file, find_model, read_bundle
+from mtkit.bundle import BundleFiles, bundle_file, check_ensemble, find_model, read_bundle
+from mtkit.config.data import UNNAMED
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.reading.overrides import decode_overrides
 from mtkit.config.tags import TOKENS
 from mtkit.console import log
 from mtkit.data.sides import Sides
 from mtkit.engines.choose import choose_engine
-from mtkit.errors import BundleError
 from mtkit.pair_files.lines import as_one_line, check_text, windows
 from mtkit.search.hypothesis import Engine, Hypothesis, Segment
 from mtkit.text.capitals import Capitals, is_in_capitals, may_be_title
@@ -30,14 +31,16 @@ from mtkit.translation import mbr
 from mtkit.translation.candidates import BLANK, Candidate, Translation, join_candidates
 from mtkit.translation.confidence import Calibration
 from mtkit.translation.direction import DirectionCheck, sides_of
-from mtkit.translation.pieces import REMOVED, Cutter, Piece
+from mtkit.translation.pieces import REMOVED, Cutter, Matcher, Piece
 from mtkit.translation.review import Review
 from mtkit.translation.session import Session
 from mtkit.translation.term_search import TermSearch
 from mtkit.translation.terminology import Terminology, TermReport
 
+if TYPE_CHECKING:
+    from mtkit.memory.index import Memory
+
 _BATCHES_A_WINDOW = 4  # 16 save no time, and the progress bar of slow text would move too seldom
-_FEW_SEVERAL = 0.02  # share of training lines with several sentences; below it, a model learns single sentences
 
 
 class Translator:
@@ -62,7 +65,8 @@ class Translator:
         tgt_lang: language of the translations, such as "fr"; the check for lost numbers needs it.
         files: the bundle that the translator was loaded from, the first one of an ensemble.
         by_sentence: translate each sentence of a line by itself.
-        Raises DataError if decode.terminology cannot be read, or if a source tokenizer does not have decode.tag.
+        Raises DataError if decode.terminology or decode.memory cannot be used, or if a source tokenizer does not have
+        decode.tag.
         """
         self.engine = engine
         self.tgt_tokenizer = tgt_tokenizer
@@ -86,6 +90,13 @@ class Translator:
         self.terminology = None
         if decode.terminology is not None:  # its phrases are words, even where a pattern matches them
             self.terminology = Terminology.load(decode.terminology, tgt_tokenizer.with_placeholders(()))
+        self.matcher: Matcher | None = None
+        if decode.memory is not None:
+            from mtkit.memory.loading import load_memory  # here, because SQLite takes time to import
+
+            langs = UNNAMED if files is None else (files.config.data.src_lang, files.config.data.tgt_lang)
+            memory = load_memory(decode.memory, None if langs == UNNAMED else langs)
+            self.matcher = self._matcher(memory, decode.memory_threshold)
         self.utility: mbr.Utility | None = None  # chooses among decode.mbr_samples draws; None: expected chrF
 
     @classmethod
@@ -132,19 +143,7 @@ class Translator:
         threads: overrides the config's decode.threads. starts_soon: see `choose_engine`.
         """
         first, *others = members
-        for other in others:
-            mine, theirs = first.config.data.placeholders, other.config.data.placeholders
-            if mine != theirs:
-                raise BundleError(
-                    f"{first.folder} and {other.folder} cannot be an ensemble: data.placeholders is {mine} and "
-                    f"{theirs}; choose models that were trained with the same patterns"
-                )
-            if other.tgt_tokenizer.fingerprint != first.tgt_tokenizer.fingerprint:
-                raise BundleError(
-                    f"{first.folder} and {other.folder} cannot be an ensemble: their target tokenizers differ "
-                    f"({first.tgt_tokenizer.vocab_size:,} and {other.tgt_tokenizer.vocab_size:,} pieces); choose "
-                    "models of one target tokenizer, such as those of one config and text with other seeds"
-                )
+        check_ensemble(members)
         _warn_of_missing_tag(first)
         engine = choose_engine(members, device, threads or first.config.decode.threads, starts_soon=starts_soon)
         same = all(other.src_tokenizer.fingerprint == first.src_tokenizer.fingerprint for other in others)
@@ -157,7 +156,7 @@ class Translator:
             tgt_lang=first.config.data.tgt_lang,
             files=first,
             is_ensemble=bool(others),
-            by_sentence=_has_one_sentence_a_line(first),
+            by_sentence=first.has_one_sentence_a_line,
         )
 
     def protecting(self, patterns: Sequence[str]) -> "Translator":
@@ -170,6 +169,15 @@ class Translator:
             cutter.protecting(protector) for cutter in (self.cutter, self._whole, self._bare)
         )
         return other
+
+    def with_memory(self, memory: "Memory | None", threshold: int = 100) -> "Translator":
+        """Return a translator that uses this translation memory; threshold: as decode.memory_threshold, in percent."""
+        other = copy(self)
+        other.matcher = None if memory is None else self._matcher(memory, threshold)
+        return other
+
+    def _matcher(self, memory: "Memory", threshold: int) -> Matcher:
+        return Matcher(memory, threshold / 100, len(self.src_tokenizers))
 
     def __repr__(self) -> str:
         model = "" if self.files is None or self.is_ensemble else f"{str(self.files.folder)!r}, "
@@ -204,6 +212,10 @@ class Translator:
         check_direction: warn if the text is not in the model's source language. searches_again: False only warns about
         what looks broken.
         """
+        if prefix and self.matcher is not None:  # its translations begin with other words
+            return self.with_memory(None).session(
+                n_best=n_best, prefix=prefix, check_direction=check_direction, searches_again=searches_again
+            )
         in_beam = self.engine.name == "native"
         decode = self.decode
         if not searches_again and decode.on_suspect == "retry":
@@ -269,6 +281,12 @@ class Translator:
         Where the model changes protected text, it translates the rest, and the alignment places that text.
         """
         decode = decode or self.decode
+        if any(piece.is_settled for piece in pieces):
+            found = iter(self.search_pieces([p for p in pieces if not p.is_settled], decode=decode, n_best=n_best))
+            return [
+                [Candidate(piece.match.tgt, [], 0.0, 0.0, True)] if piece.match and piece.is_settled else next(found)
+                for piece in pieces
+            ]
         rows = self._search(pieces, decode, n_best, self.cutter)
         kept = [self._that_keep(piece, row) for piece, row in zip(pieces, rows, strict=True)]
         lost = [index for index, (row, of_row) in enumerate(zip(rows, kept, strict=True)) if len(of_row) < len(row)]
@@ -343,8 +361,12 @@ class Translator:
         """
         limit = self.max_src_tokens(decode)
         texts = ["\f".join(map(as_one_line, line.split("\f"))).strip() for line in _checked(lines, first_line or 1)]
+        settled = {} if self.matcher is None else self.matcher.settled_lines(texts)
         cut = []
-        for number, whole in enumerate(self.cutter.lines(texts, whole=not self.by_sentence), start=first_line or 1):
+        for index, whole in enumerate(self.cutter.lines(texts, whole=not self.by_sentence)):
+            if index in settled:
+                cut.append([settled[index]])
+                continue
             n_tokens = sum(piece.n_tokens for piece in whole)
             n_excess = sum(map(self.cutter.excess_placeholders, whole))
             parts = [part for piece in whole for part in self.cutter.cut(piece, limit)]
@@ -354,8 +376,10 @@ class Translator:
                     many = f"{n_tokens} tokens are more than decode.max_src_tokens={limit}"
                     if n_tokens <= limit:
                         many = f"{n_excess} placeholders are more than {len(TOKENS)}"
-                    log.warning(f"line {number}: {many}; translated in {len(parts)} segments and joined again")
-            cut.append(parts)
+                    log.warning(
+                        f"line {index + first_line}: {many}; translated in {len(parts)} segments and joined again"
+                    )
+            cut.append(parts if self.matcher is None else [self.matcher.matched(part) for part in parts])
         return cut
 
     def segments(
@@ -458,12 +482,6 @@ def n_best_problem(n_best: int, decode: DecodeConfig) -> str:
     if decode.sampling or decode.mbr_samples or n_best <= decode.beam_size:
         return ""
     return f"{n_best} translations per line are more than decode.beam_size={decode.beam_size} finds; widen the beam"
-
-
-def _has_one_sentence_a_line(files: BundleFiles) -> bool:
-    """Return whether nearly all lines of the training text have one sentence, as far as training recorded it."""
-    share = files.manifest.get("training", {}).get(SHARE_OF_SEVERAL)
-    return not isinstance(share, int | float) or share < _FEW_SEVERAL
 
 
 def _warn_of_missing_tag(files: BundleFiles) -> None:

@@ -122,9 +122,8 @@ class TranslationValidator:
         return corpus_bleu(translations, self.references, self.settings)
 
     def _translator(self, engine: NativeEngine) -> Translator:
-        """Return a translator with the plain model: without second attempts and terminology."""
-        update = {"on_suspect": "off", "terminology": None, "tag": self.tag}
-        return Translator(engine, *self.tokenizers, self.cfg.decode.model_copy(update=update))
+        decode = self.cfg.decode.plain.model_copy(update={"tag": self.tag})
+        return Translator(engine, *self.tokenizers, decode)
 
     @property
     def fingerprint(self) -> str:
