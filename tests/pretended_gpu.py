@@ -3,7 +3,7 @@
 Values are real, so that searches, which look at them, run to their end; torch's fake tensors have none.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -52,7 +52,7 @@ class PretendedGpu(TorchFunctionMode):
             )
         device = kwargs.pop("device", None)
         if device is None:
-            device = self._common_device(func, list(_tensors((args, kwargs))))
+            device = self._common_device(func, _tensors((args, kwargs)))
         return self._put(func(*args, **kwargs), torch.device(device))
 
     def _device_of(self, tensor: Tensor) -> torch.device:
@@ -89,9 +89,11 @@ class PretendedGpu(TorchFunctionMode):
         return result
 
 
-def _tensors(value: Any) -> Iterator[Tensor]:
+def _tensors(value: Any) -> list[Tensor]:
     if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, (list, tuple, Mapping)):
-        for one in value.values() if isinstance(value, Mapping) else value:
-            yield from _tensors(one)
+        return [value]
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        return []
+    return [tensor for one in value for tensor in _tensors(one)]

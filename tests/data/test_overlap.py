@@ -4,7 +4,7 @@ import json
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.config.data import CorpusFiles
@@ -62,7 +62,6 @@ def ngrams(text: str) -> set[str]:
 
 
 @given(corpora, corpora)
-@settings(max_examples=100)
 def test_the_index_finds_what_comparing_all_pairs_finds(held_out, train):
     expected = {"pair": 0, "source": 0, "near": 0}
     for src, tgt in held_out:

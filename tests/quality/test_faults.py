@@ -4,7 +4,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.quality.faults import find_faults, find_left, is_likely_length
@@ -401,7 +401,6 @@ def test_an_abbreviation_is_not_a_url_and_the_numbers_of_a_url_are_not_looked_fo
 # All together
 
 
-@settings(max_examples=300)
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_any_two_texts_can_be_compared(src, text):
     assert all(fault.kind for fault in find_faults(src, text))

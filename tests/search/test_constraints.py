@@ -4,7 +4,7 @@ import itertools
 import re
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mtkit.search.constraints import Constraints, ConstraintState
@@ -99,7 +99,6 @@ def state_after(wanted: Constraints, ids: list[int]) -> ConstraintState:
     return advance(wanted.start(), *ids)
 
 
-@settings(max_examples=300)
 @given(
     ids=st.lists(st.integers(A, CAPITAL_B), max_size=9),
     required=st.lists(
@@ -119,7 +118,6 @@ def test_a_state_counts_what_the_text_meets_whatever_its_tokens(ids, required, t
     assert 0 <= state.n_met <= state.constraints.n_tokens
 
 
-@settings(max_examples=300)
 @given(
     ids=st.lists(st.integers(A, CAPITAL_B), max_size=8),
     forbidden=st.lists(st.sampled_from(["a", "a b", "b a", "B", "ab", "'", "b'"]), min_size=1, max_size=2),

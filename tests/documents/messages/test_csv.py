@@ -169,7 +169,6 @@ def _cut(table: str) -> list[list[str]]:
     return [[*row[:1], *row[2:]] for row in _rows(table, sniffed)]
 
 
-@settings(max_examples=150)
 @given(
     st.lists(st.lists(st.sampled_from(_CELLS), min_size=1, max_size=4), max_size=6),
     st.sampled_from([",", ";", "\t"]),
