@@ -19,7 +19,7 @@ from mtkit.adaptation.judgement import ON_MEMORY, Change, Judgement
 from mtkit.bundle import load_model, read_bundle, save_bundle
 from mtkit.cli import app
 from mtkit.config.durations import seconds_of
-from mtkit.errors import DataError, TrainingError
+from mtkit.errors import DataError, MtkitError, TrainingError
 from mtkit.evaluation.metrics.settings import MetricSettings
 from mtkit.evaluation.metrics.significance import compare
 from mtkit.runs.finish import TrainResult
@@ -225,8 +225,17 @@ def test_a_folder_of_another_adaptation_is_refused(base, memory, tmp_path, stand
     assert result.exit_code == 1 and "another memory" in result.stderr and "--out" in result.stderr
 
 
-@pytest.mark.parametrize("name", ["opus/config.json", "marian/model.npz", "marian/model.bin", "en_fr.argosmodel"])
-def test_a_model_of_another_system_is_imported_first(tmp_path, monkeypatch, name):
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [
+        ("opus/config.json", b"{}"),
+        ("marian/model.npz", b"PK\x03\x04"),
+        ("marian/any.name", b"PK\x03\x04"),
+        ("marian/model.bin", (1).to_bytes(8, "little")),
+        ("en_fr.argosmodel", b""),
+    ],
+)
+def test_a_model_of_another_system_is_imported_first(tmp_path, monkeypatch, name, start):
     imported: list[Path] = []
 
     def import_model(path, out):
@@ -241,16 +250,28 @@ def test_a_model_of_another_system_is_imported_first(tmp_path, monkeypatch, name
     monkeypatch.setattr(adapting, "adapt", adapt)
     model = tmp_path / name
     model.parent.mkdir(exist_ok=True)
-    model.write_text("{}")
+    model.write_bytes(start)
     memory = write_lines(tmp_path / "memory.tsv", ["a\tb"])
     for _ in range(2):
         result = mtkit(model.parent if name == "opus/config.json" else model, memory, "--out", tmp_path / "out")
         [base] = imported
         assert base.parent == tmp_path / "out"
         assert f"adapting {base}" in result.stderr and result.stdout == ""
-    model.write_text("another model")
+    model.write_bytes(start + b"another model")
     mtkit(model.parent if name == "opus/config.json" else model, memory, "--out", tmp_path / "out")
     assert len({*imported}) == 2
+
+
+def test_the_options_of_an_import_that_needs_some_are_those_of_the_import(tmp_path, monkeypatch):
+    def import_model(path, out):
+        raise MtkitError("no vocabulary; give --src-spm")
+
+    monkeypatch.setattr("mtkit.cli.shipping.import_model.import_model", import_model)
+    (tmp_path / "model.npz").write_bytes(b"PK\x03\x04")
+    memory = write_lines(tmp_path / "memory.tsv", ["a\tb"])
+    result = mtkit(tmp_path / "model.npz", memory, "--out", tmp_path / "out")
+    assert result.exit_code == 1 and "--src-spm" in result.stderr
+    assert f"mtkit import {tmp_path / 'model.npz'} --out" in result.stderr
 
 
 @pytest.mark.parametrize(

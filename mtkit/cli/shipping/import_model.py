@@ -110,6 +110,19 @@ def _check_files(
         raise UsageError(f"{path}: mtkit reads the tokenizers of this model from its folder: leave out --src-spm")
 
 
+def is_foreign(path: Path) -> bool:
+    """Return whether the path is a model that this command reads, and not a run or bundle folder."""
+    from mtkit.bundle import MANIFEST
+
+    if not path.exists() or any((folder / MANIFEST).is_file() for folder in (path, path / "model")):
+        return False
+    try:
+        _kind(path)
+    except MtkitError:
+        return False
+    return True
+
+
 def _kind(path: Path) -> str:
     """Return "ctranslate2", "argos", "folder" (Hugging Face), "npz" or "bin", depending on the content."""
     if _is_ctranslate2(path):

@@ -15,7 +15,7 @@ import typer
 
 from mtkit.cli.options import JsonOption, check_other_folder
 from mtkit.console import log
-from mtkit.errors import UsageError
+from mtkit.errors import MtkitError, UsageError
 
 
 def adapt(
@@ -94,15 +94,19 @@ def _base(model: Path, out: Path) -> Path:
     from mtkit.cli.shipping import import_model as importing
     from mtkit.files import sha256_file
 
-    is_foreign = (
-        model.suffix in (".npz", ".bin", ".argosmodel") or (model / "config.json").is_file() or any(model.glob("*.bin"))
-    )
-    if not is_foreign or (model / MANIFEST).exists():
+    if not importing.is_foreign(model):
         return find_model(model)
     files = [model] if model.is_file() else sorted(path for path in model.iterdir() if path.is_file())
     checksums = " ".join(sha256_file(path) for path in files)  # so that another model is not taken for this one
     base = out / f"base-{hashlib.sha256(checksums.encode()).hexdigest()[:12]}"
     if not (base / MANIFEST).exists():
-        with redirect_stdout(sys.stderr):
-            importing.import_model(model, base)
+        try:
+            with redirect_stdout(sys.stderr):
+                importing.import_model(model, base)
+        except MtkitError as error:
+            if " --" not in str(error):
+                raise
+            raise MtkitError(
+                f"{error} (options of `mtkit import {model} --out FOLDER`: run that first, then adapt FOLDER)"
+            ) from error
     return base
