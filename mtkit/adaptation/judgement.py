@@ -138,7 +138,8 @@ class Judgement:
             return (
                 f"{better}, but it loses too much elsewhere ({self.general_of}: {lost.metric} {lost.before:.2f} "
                 f"before, {lost.after:.2f} after; at most {self.most_lost:g} may be lost). {remains} More general text "
-                "(--general) or a longer --budget may lead to a better one."
+                "(--general) or a longer --budget may lead to a better one. For text like the memory's alone, "
+                "run/model has the tuned weights."
             )
         if self.general_of == ON_MEMORY:
             return f"{better}. What it loses on other text is unknown: give such text with --general to measure it."
