@@ -42,6 +42,8 @@ SHARE_OF_SEVERAL, LETTERS_RATIO, AUGMENTED = FACTS = (
     "target_letters_per_source_letter",
     "augmented",
 )
+# In the same place: the keys that mtkit chose because the config left them out; absent in older bundles
+CHOSEN = "chosen_by_mtkit"
 
 _FEW_SEVERAL = 0.02  # share of training lines with several sentences; below it, a model learns single sentences
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
-from mtkit.bundle import MANIFEST, load_network, read_bundle, save_bundle
+from mtkit.bundle import CHOSEN, MANIFEST, load_network, read_bundle, save_bundle
 from mtkit.config.reading.differences import differences
 from mtkit.config.schema import Config
 from mtkit.config.training import TrainConfig
@@ -16,6 +16,7 @@ from mtkit.distributed.weights import load_weights
 from mtkit.errors import BundleError, TrainingError
 from mtkit.files import MAKE_ROOM
 from mtkit.model.network import Network
+from mtkit.runs.folder import chosen_keys
 from mtkit.runs.report import refresh_report
 from mtkit.training.metrics_log import scores_at_start
 from mtkit.training.preparation.prepared import Prepared
@@ -53,6 +54,7 @@ def finish(run: Prepared, state: TrainState, model: Network, limits: Sequence[st
         "stopped_by": ", ".join(limits),
         "averaged_steps": steps,
         "minutes": round(state.seconds / 60, 2),
+        CHOSEN: chosen_keys(run.run_dir),
         "data_fingerprint": state.train_fingerprint,
         "dev": scores.figures(),
         "dev_metrics": [asdict(score) for score in of_first],

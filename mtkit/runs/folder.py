@@ -114,6 +114,12 @@ def write_config(cfg: Config, reasons: Mapping[str, str]) -> None:
     write_text(path, "".join(head) + dump_config(cfg))
 
 
+def chosen_keys(run_dir: Path) -> list[str]:
+    """Return the keys that mtkit chose in any start of the run, according to the head of its config.yaml."""
+    lines = takewhile(lambda line: line.startswith("#"), (run_dir / "config.yaml").read_text("utf-8").splitlines())
+    return [line.removeprefix("#   ").split(":")[0] for line in lines if line.startswith("#   ")]
+
+
 def shaping_differences(old: Config, new: Config) -> list[tuple[str, Any, Any]]:
     """Return the keys that shape the result and differ, such as "model.d_model", with both values."""
     changed = differences(old.model_dump(mode="json"), new.model_dump(mode="json"))

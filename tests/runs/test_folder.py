@@ -9,7 +9,7 @@ from mtkit.config.reading.loading import load_config
 from mtkit.config.reading.yaml_text import parse_yaml
 from mtkit.config.schema import Config
 from mtkit.errors import ConfigError
-from mtkit.runs.folder import check_run, with_its_choices, write_config
+from mtkit.runs.folder import check_run, chosen_keys, with_its_choices, write_config
 
 
 def test_the_config_is_written_with_every_default(make_config):
@@ -96,6 +96,7 @@ def test_the_config_begins_with_the_choices_and_their_reasons_also_after_a_resum
     cfg = make_config()
     write_config(cfg, {"train.lr": "0.002, because there are few updates"})
     write_config(cfg, {})
+    assert chosen_keys(cfg.run_dir) == ["train.lr"]
     path = cfg.run_dir / "config.yaml"
     head, _, rest = path.read_text().partition("task:")
     assert "train.lr: 0.002, because there are few updates" in head

@@ -17,13 +17,14 @@ A run that starts from a model (train.init_from) has other values:
 | train.lr | 2e-4 | larger steps lose what the model knows |
 | train.warmup_steps | 100, at most a quarter of max_steps | such runs are short |
 | train.batch_tokens | 1,024 if 4,096 would make fewer than 1,000 updates an epoch | a small text needs small updates |
-| model.*_dropout | the model's; the default if the model's budget made it 0 | tuning sees a small text many times |
+| model.*_dropout | the model's; the default if mtkit chose 0 for that model | tuning sees a small text many times |
 
 train.schedule and train.guided_alignment have these values only with a budget and without train.ema; runs of more than
 15 minutes on one core have not been measured. A value in the config takes precedence. `scripts/results/rule.tsv` has
 the runs behind the rule.
 """
 
+from collections.abc import Collection
 from typing import Any
 
 from mtkit.config.model import ModelConfig
@@ -90,6 +91,11 @@ def tuning_batch(n_tokens: int) -> int | None:
     return BATCH_SIZES[0] if n_tokens < _MANY_UPDATES * DEFAULT_BATCH_TOKENS else None
 
 
-def budget_took_dropout(cfg: Config) -> bool:
-    """Return whether a run had no dropout because its budget was over within one epoch."""
-    return cfg.train.budget is not None and not any(getattr(cfg.model, key) for key in DROPOUTS)
+def budget_took_dropout(cfg: Config, chosen: Collection[str] | None) -> bool:
+    """Return whether a run had no dropout because its budget was over within one epoch.
+
+    chosen: the keys that mtkit chose for the run; None: its bundle does not record them, so a budget explains it.
+    """
+    if cfg.train.budget is None or any(getattr(cfg.model, key) for key in DROPOUTS):
+        return False
+    return chosen is None or any(f"model.{key}" in chosen for key in DROPOUTS)

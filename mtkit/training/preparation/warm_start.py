@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from pydantic import ValidationError
 
-from mtkit.bundle import find_model, load_network, read_bundle
+from mtkit.bundle import CHOSEN, find_model, load_network, read_bundle
 from mtkit.config.model import ModelConfig
 from mtkit.config.reading.differences import differences
 from mtkit.config.reading.loading import load_written_config
@@ -59,7 +59,7 @@ def inherit(cfg: Config) -> Config:
     if not started and cfg.task == "translate":
         warn_of_other_languages(cfg, origin_cfg)
     theirs = origin_cfg.model_dump(mode="json", include=_SECTIONS)
-    if not started and budget_took_dropout(origin_cfg):
+    if not started and budget_took_dropout(origin_cfg, _chosen(folder)):
         theirs["model"] |= {key: getattr(ModelConfig(), key) for key in DROPOUTS}
     if cfg.task == "classify":  # which has one tokenizer
         theirs["tokenizer"]["shared"] = True
@@ -89,6 +89,12 @@ def inherit(cfg: Config) -> Config:
     except ValidationError as error:
         problems = [explain(details, values, {}) for details in error.errors(include_url=False)]
         raise ConfigError(report(f"with the settings of train.init_from={origin}", problems)) from error
+
+
+def _chosen(bundle: Path) -> list[str] | None:
+    """Return the keys that mtkit chose for the model; None if its bundle does not record them."""
+    chosen: list[str] | None = read_bundle(bundle, task="any").manifest.get("training", {}).get(CHOSEN)
+    return chosen
 
 
 def warn_of_other_languages(cfg: Config, origin_cfg: Config) -> None:

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from tiny_models import SHAPES, tiny_bundle, tiny_config, tiny_tokenizer, tiny_transformer
 from torch import Tensor
 
-from mtkit.bundle import add_to_bundle, find_model, load_bundle, save_bundle
+from mtkit.bundle import CHOSEN, add_to_bundle, find_model, load_bundle, save_bundle
 from mtkit.config.augment import NOTHING
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.reading.loading import load_config
@@ -137,13 +137,22 @@ def test_what_a_config_leaves_out_suits_tuning(base_run, tuning, tmp_path):
     assert inherit(tuning(max_steps=8)).train.lr == 1e-3, "a written value stays"
 
 
-@pytest.mark.parametrize(("limit", "dropout"), [({"budget": "1m"}, 0.1), ({"max_steps": 5000}, 0.0)])
-def test_a_dropout_that_a_budget_switched_off_is_not_inherited(tuning, tmp_path, limit, dropout):
+@pytest.mark.parametrize(
+    ("limit", "chosen", "dropout"),
+    [
+        ({"budget": "1m"}, None, 0.1),  # by an older version, which did not record who chose
+        ({"budget": "1m"}, ["train.lr", "model.residual_dropout"], 0.1),
+        ({"budget": "1m"}, ["train.lr"], 0.0),  # its author did
+        ({"max_steps": 5000}, None, 0.0),
+    ],
+)
+def test_a_dropout_that_a_budget_switched_off_is_not_inherited(tuning, tmp_path, limit, chosen, dropout):
     shape = tiny_config({"embedding_dropout": 0.0, "residual_dropout": 0.0})
     cfg = shape.model_copy(update={"train": TrainConfig(**limit)})
-    (tmp_path / "base").mkdir()
-    tiny_bundle(tmp_path / "base", tiny_tokenizer(tmp_path / "base", cfg), cfg)
-    model = inherit(tuning(init_from=tmp_path / "base")).model
+    base, spm = tmp_path / "base", tiny_tokenizer(tmp_path, cfg)
+    weights = tiny_bundle(base, spm, cfg).model.state_dict()
+    save_bundle(base, weights, cfg, spm, spm, training={} if chosen is None else {CHOSEN: chosen})
+    model = inherit(tuning(init_from=base)).model
     assert (model.embedding_dropout, model.residual_dropout, model.ffn_dropout) == (dropout, dropout, 0.0)
 
 
