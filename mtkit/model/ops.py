@@ -1,4 +1,4 @@
-"""The operations of the model's layers, written as formulas in plain torch.
+"""The operations of the model's layers and the step of an optimizer, written as formulas in plain torch.
 
 On a CPU, `mtkit.model.cpu` computes many of them faster, with the same results up to rounding and random numbers.
 `_or_faster` below chooses between the two, and only this module imports `mtkit.model.cpu`.
@@ -169,6 +169,35 @@ def _divergence(
 def product_gradients(grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     """Return the gradients of x W^T by x, (N, n_in), and by W, (n_out, n_in); grad: (N, n_out)."""
     return grad @ weight, grad.t() @ x
+
+
+@_or_faster
+def schedule_free_step(
+    ys: list[Tensor],
+    zs: list[Tensor],
+    squares: list[Tensor],
+    gradients: list[Tensor],
+    numbers: tuple[float, ...],
+) -> bool:
+    """Make a step of `training.update.schedule_free` on weights ys and their sequences zs, in place; return True.
+
+    squares: the means of the squared gradients. numbers: the learning rate, beta1, beta2, what divides the squares,
+    epsilon, the decay of the weights and the share of the new z in the mean of all.
+    """
+    lr, beta1, beta2, correction, eps, decay, share = numbers
+    torch._foreach_mul_(squares, beta2)
+    torch._foreach_addcmul_(squares, gradients, gradients, value=1 - beta2)
+    roots = torch._foreach_div(squares, correction)
+    torch._foreach_sqrt_(roots)
+    torch._foreach_add_(roots, eps)
+    steps = torch._foreach_div(gradients, list(roots))
+    if decay:
+        torch._foreach_add_(steps, ys, alpha=decay)
+    # y of the new z and x, without keeping x
+    torch._foreach_lerp_(ys, zs, share)
+    torch._foreach_add_(ys, steps, alpha=lr * (beta1 * (1 - share) - 1))
+    torch._foreach_sub_(zs, steps, alpha=lr)
+    return True
 
 
 @_or_faster

@@ -73,6 +73,23 @@ def test_both_cross_entropies_give_the_same_loss_and_gradients(n_passes: int) ->
     torch.testing.assert_close(fast[3], plain[3], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("has_gaps", [False, True])
+def test_both_steps_without_a_schedule_give_the_same_weights(has_gaps: bool) -> None:
+    torch.manual_seed(0)
+    shapes = [(300, 512), (7,), (3, 5)]  # the first is cut into strips
+    numbers = 0.01, 0.9, 0.98, 0.3, 1e-8, 0.1, 0.25
+    results: list[list[list[Tensor]]] = []
+    weights = [[torch.randn(shape).abs() for shape in shapes] for _ in range(4)]  # y, z, squares, gradients
+    for function in (ops.schedule_free_step, ops.schedule_free_step.__wrapped__):  # type: ignore[attr-defined]
+        arguments = [[torch.stack([x, x], -1)[..., 0] if has_gaps else x.clone() for x in own] for own in weights]
+        y, z, squares, gradients = arguments
+        assert function(y, z, squares, gradients, numbers)
+        results.append(arguments)
+    torch.testing.assert_close(*results, rtol=1e-6, atol=1e-6)
+    for now, before in zip(results[0][:3], weights[:3], strict=True):
+        assert not any(map(torch.equal, now, before))
+
+
 @pytest.mark.parametrize("name", OVERRIDES)
 def test_an_override_has_the_arguments_of_its_operation(name: str) -> None:
     operation = getattr(ops, name)

@@ -4,16 +4,16 @@ Every function expects tensors that `has_kernels` accepts.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import Function, once_differentiable
 
 from mtkit.cores import numba_version
@@ -85,6 +85,25 @@ def cross_entropy_(
     _in_strips(work, n_positions, n_strips)
     loss, nll = sums.sum(axis=0).tolist()
     return loss, nll, torch.from_numpy(by_bias).sum(dim=0)
+
+
+def are_plain(*tensors: Tensor) -> bool:
+    """Return whether these are whole tensors in float32 without gaps, and not the shards of FSDP2."""
+    kinds = (Tensor, nn.Parameter)
+    return all(type(x) in kinds and x.dtype == torch.float32 and x.is_contiguous() for x in tensors)
+
+
+def schedule_free_step(weights: Sequence[Sequence[Tensor]], numbers: Sequence[float]) -> None:
+    """Call the kernel of this name for each weight: y, z, squares and gradient, all plain."""
+    kernel, given = _kernels().schedule_free_step, [np.float32(number) for number in numbers]
+    for tensors in weights:
+        n = tensors[0].numel()
+        work = partial(_step_in_strip, kernel, [_flat(x) for x in tensors], given)
+        _in_strips(work, n, _n_strips(n, n))
+
+
+def _step_in_strip(kernel: Any, arrays: Any, numbers: Any, _strip: int, first: int, last: int) -> None:
+    kernel(*arrays, *numbers, first, last)
 
 
 def has_numba() -> bool:

@@ -54,7 +54,7 @@ def _digest_of_sources():
 
 def compiled(function):
     """Compile the function; store the code for later processes if there is a folder for it."""
-    kernel = njit(nogil=True, fastmath=_SUMS)(function)
+    kernel = njit(nogil=True, fastmath=_SUMS, error_model="numpy")(function)  # a check for zero stops vectors
     with suppress(RuntimeError):  # no folder is writable
         kernel._cache = _Store(function)
     return kernel

@@ -309,3 +309,21 @@ def cross_entropy(logits, bias, targets, smoothing, r_drop, by_bias, sums, first
             for j in range(n_tokens):
                 by_bias[j] += row[j]
                 _put(own, j, row[j])
+
+
+@compiled
+def schedule_free_step(y, z, squares, grad, lr, beta1, beta2, correction, eps, decay, share, first, last):
+    """Make the step of `mtkit.training.update.schedule_free` for elements first to last - 1 of a weight.
+
+    y, z: the weight and its own sequence z; squares: the mean of the squared gradients, which correction divides;
+    decay: of the weights; share: of the new z in the mean of all.
+    """
+    ys, zs, means, gradients = y[first:last], z[first:last], squares[first:last], grad[first:last]
+    one = np.float32(1.0)
+    by_step = lr * (beta1 * (one - share) - one)
+    for j in range(ys.size):
+        g = gradients[j]
+        means[j] = beta2 * means[j] + (one - beta2) * g * g
+        step = g / (np.sqrt(means[j] / correction) + eps) + decay * ys[j]
+        ys[j] += share * (zs[j] - ys[j]) + by_step * step
+        zs[j] -= lr * step

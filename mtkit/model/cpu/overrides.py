@@ -149,6 +149,21 @@ def product_gradients(grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, 
     return products.product(grad, weight.t()), products.weight_gradient(grad, x)
 
 
+def schedule_free_step(
+    ys: list[Tensor],
+    zs: list[Tensor],
+    squares: list[Tensor],
+    gradients: list[Tensor],
+    numbers: tuple[float, ...],
+) -> bool | None:
+    """Go over the memory of each weight once."""
+    weights = list(zip(ys, zs, squares, gradients, strict=True))
+    if not all(fused.has_kernels(*tensors) and fused.are_plain(*tensors) for tensors in weights):
+        return None
+    fused.schedule_free_step(weights, numbers)
+    return True
+
+
 def row_unit(weight: Tensor) -> int | None:
     """Return a unit that keeps the sizes of products few, because oneDNN compiles a kernel for each."""
     return _ROW_UNIT if products.by_onednn(weight) else None

@@ -66,7 +66,7 @@ class _ChunkedLoss(Function):
             hidden = F.pad(hidden, (0, 0, 0, n_more))
         if with_gradients:
             grad_hidden = torch.empty_like(hidden)
-            grad_weight, grad_bias = torch.zeros_like(weight), torch.zeros_like(bias)
+            grad_weight, grad_bias = None, torch.zeros_like(bias)
         loss, nll = weight.new_zeros(()), weight.new_zeros(())
         for start in range(0, n_positions, size):
             x, y = hidden[:, start : start + size], targets[start : start + size]
@@ -81,7 +81,7 @@ class _ChunkedLoss(Function):
             for index, gradient in enumerate(gradients):
                 by_hidden, by_weight = ops.product_gradients(gradient, x[index], matrix)
                 grad_hidden[index, start : start + size] = by_hidden
-                grad_weight += by_weight
+                grad_weight = by_weight.to(weight.dtype) if grad_weight is None else grad_weight.add_(by_weight)
             del gradients, gradient  # large: free them before the next chunk allocates its own
         if with_gradients:
             ctx.save_for_backward(grad_hidden[:, :n_positions], grad_weight, grad_bias)
@@ -91,8 +91,8 @@ class _ChunkedLoss(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_loss: Tensor, _grad_nll: Tensor) -> tuple[Tensor | None, ...]:
-        grad_hidden, grad_weight, grad_bias = ctx.saved_tensors
-        return grad_hidden * grad_loss, grad_weight * grad_loss, grad_bias * grad_loss, None, None, None, None
+        gradients = (gradient.mul_(grad_loss) for gradient in ctx.saved_tensors)
+        return *gradients, None, None, None, None
 
 
 @dataclass(frozen=True)

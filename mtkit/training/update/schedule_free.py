@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mtkit.model import ops
+
 
 class ScheduleFreeAdamW(torch.optim.Optimizer):
     """AdamW without a schedule (Defazio et al. 2024, arXiv 2405.15682, algorithm 1).
@@ -41,18 +43,9 @@ class ScheduleFreeAdamW(torch.optim.Optimizer):
         weight = group["highest_lr"] ** 2
         group["sum_of_weights"] += weight
         share = weight / group["sum_of_weights"] if weight else 0.0  # of this z in the mean
-        torch._foreach_mul_(squares, beta2)
-        torch._foreach_addcmul_(squares, gradients, gradients, value=1 - beta2)
-        roots = torch._foreach_div(squares, 1 - beta2 ** group["step"])
-        torch._foreach_sqrt_(roots)
-        torch._foreach_add_(roots, group["eps"])
-        steps = torch._foreach_div(gradients, list(roots))
-        if group["weight_decay"]:
-            torch._foreach_add_(steps, ys, alpha=group["weight_decay"])
-        # y of the new z and x, without keeping x
-        torch._foreach_lerp_(ys, zs, share)
-        torch._foreach_add_(ys, steps, alpha=lr * (beta1 * (1 - share) - 1))
-        torch._foreach_sub_(zs, steps, alpha=lr)
+        correction = 1 - beta2 ** group["step"]
+        numbers = lr, beta1, beta2, correction, group["eps"], group["weight_decay"], share
+        ops.schedule_free_step(ys, zs, squares, gradients, numbers)
 
     @contextmanager
     def mean_weights(self) -> Iterator[None]:
