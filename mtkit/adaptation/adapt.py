@@ -21,7 +21,7 @@ from mtkit.console import log, progress_bar
 from mtkit.cores import usable_cores
 from mtkit.data.corpus import evenly_spaced, read_pairs
 from mtkit.engines.native import NativeEngine
-from mtkit.errors import ConfigError, DataError, TrainingError
+from mtkit.errors import ConfigError, MtkitError, TrainingError
 from mtkit.evaluation.metrics.scores import corpus_bleu
 from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
 from mtkit.files import locked, parse_json, sha256_file, write_text
@@ -42,7 +42,8 @@ _MOST_LOST = 0.5  # BLEU on general text with references
 # with 2.8 (250 sentences).
 _MOST_DIFFERENT = 20.0
 _FOR_MIX, _FOR_CURVE = 0.1, 0.15  # of the budget, at most: own translations of general text; the means on dev
-_LEAST_ON_DEV = 50  # sentences
+_FOR_TEST = 0.1  # of the budget, at most: the general test, before and after
+_LEAST_ON_DEV, _LEAST_ON_TEST = 50, 100  # sentences
 _LEAST_TRAINING = 0.3  # of the budget
 _RESERVE = 1.1  # in the advice for a longer budget
 _SPARE_S, _MARGIN = 5.0, 1.25  # for tests, loading and writing; on the expected time of translating
@@ -171,7 +172,7 @@ class _Adaptation:
             self._write_settings(without="general text")  # which may prove unsuitable
         try:
             memory = prepare_memory(self.memory_paths, self.base, self.out / "memory")
-        except DataError:
+        except MtkitError:
             (self.out / SETTINGS).unlink()  # another memory may come here
             raise
         general = self._general(memory)
@@ -182,6 +183,7 @@ class _Adaptation:
         started = time.monotonic()
         before = self._translate(base_model, test, "memory's test, before")
         per_sentence = (time.monotonic() - started) / max(1, len(test.sources))
+        general_test = general_test.first(max(_LEAST_ON_TEST, int(_FOR_TEST * self.seconds / 2 / per_sentence)))
         general_before = self._translate(base_model, general_test, "general test, before")
         n_on_dev = max(_LEAST_ON_DEV, int(_FOR_CURVE * self.seconds / len(_SHARES) / per_sentence))
         memory_dev = _Text.read(memory.dev)

@@ -80,7 +80,7 @@ def prepare_memory(paths: Sequence[Path], base: BundleFiles, folder: Path) -> Me
         log.info(f"{name}: cleaning keeps {result.n_kept:,} of {counted(result.n_pairs, 'pair')}; dropped: {dropped}")
     n_clean = sum(1 for _ in _read_clean(kept))
     try:
-        _require(n_clean, name, f" of {len(pairs):,} are left after cleaning")
+        _require(n_clean, name, f" of {len(pairs):,} are left after cleaning ({folder} has the others)")
     except DataError:
         kept.unlink()
         raise

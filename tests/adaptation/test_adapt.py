@@ -225,6 +225,14 @@ def test_a_folder_of_another_adaptation_is_refused(base, memory, tmp_path, stand
     assert result.exit_code == 1 and "another memory" in result.stderr and "--out" in result.stderr
 
 
+def test_a_memory_that_cannot_be_read_leaves_the_folder_to_another(base, memory, tmp_path, stand_ins):
+    stand_ins(0.0, lambda share: 0.3)
+    wrong = write_lines(tmp_path / "notes.txt", ["one side"])
+    assert mtkit(base, wrong, "--out", tmp_path / "out").exit_code == 2
+    assert not (tmp_path / "out" / "adaptation.json").exists()
+    assert "not significantly better" in mtkit(base, memory, "--out", tmp_path / "out").stdout
+
+
 @pytest.mark.parametrize(
     ("name", "start"),
     [
