@@ -30,6 +30,7 @@ from mtkit.runs.averaging import interpolated, save_interpolated
 from mtkit.runs.export import add_fast_forms, sentences_for_fast_forms
 from mtkit.runs.train import train
 from mtkit.runtime import choose_device, set_threads
+from mtkit.training.update.budget import BudgetError
 from mtkit.training.update.checkpoint import Checkpoints
 from mtkit.translation.translator import Translator
 
@@ -271,19 +272,25 @@ class _Adaptation:
         left = self.seconds - (time.monotonic() - self.since) - prepared.later_s
         if not Checkpoints(self.out / "run" / "checkpoints").exist():
             if left < _LEAST_TRAINING * self.seconds:
-                needed = duration_of(10 * math.ceil(_RESERVE * (self.seconds - left) / (1 - _LEAST_TRAINING) / 10))
-                raise TrainingError(
-                    f"--budget {duration_of(self.seconds)} leaves too little time to train, because preparing and "
-                    f"judging take {duration_of(self.seconds - left)}; run the command again with --budget {needed}, "
-                    "which continues from what is prepared"
-                )
+                takes = f", because preparing and judging take {duration_of(self.seconds - left)}"
+                raise self._too_short(takes, _RESERVE * (self.seconds - left) / (1 - _LEAST_TRAINING))
             self.settings |= {_TRAINING: round(left), _BUDGET: self.seconds}
             self._write_settings()
         elif (more := self.seconds - self.settings.get(_BUDGET, self.seconds)) > 0:
             log.info(f"--budget is longer than before, by {duration_of(more)}, which training gets")
             self.settings |= {_TRAINING: self.settings[_TRAINING] + round(more), _BUDGET: self.seconds}
             self._write_settings()
-        return read_bundle(train(self._config(prepared.memory, prepared.general)).bundle)
+        try:
+            return read_bundle(train(self._config(prepared.memory, prepared.general)).bundle)
+        except BudgetError as error:  # its text is about keys that the user of this command does not set
+            raise self._too_short("", 2 * self.seconds) from error
+
+    def _too_short(self, why: str, enough_s: float) -> TrainingError:
+        """Return the error of a budget that leaves too little time."""
+        return TrainingError(
+            f"--budget {duration_of(self.seconds)} leaves too little time to train{why}; run the command again with "
+            f"--budget {duration_of(10 * math.ceil(enough_s / 10))}, which continues from what is prepared"
+        )
 
     def _config(self, memory: Memory, general: General) -> Config:
         base = self.base.config

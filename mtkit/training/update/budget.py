@@ -31,6 +31,10 @@ _AVERAGED_VALIDATIONS = 1.5  # of the mean, and sometimes of the best alone, if 
 Part = Literal["validation", "save", "report"]
 
 
+class BudgetError(TrainingError):
+    """A budget that leaves too little time for training."""
+
+
 @dataclass
 class Timing:
     """The seconds that the parts of a run take, and the used part of its budget."""
@@ -161,7 +165,7 @@ class Budget:
 
         validation_s: the expected time of a validation, until the run has measured one. text_s: seconds of the
         preparation that the next start saves.
-        Raises TrainingError if the budget leaves too little for training.
+        Raises BudgetError if the budget leaves too little for training.
         """
         self.tick()
         timing = self.timing
@@ -173,7 +177,7 @@ class Budget:
         timing.validation = timing.validation or validation_s
         self._plan_end()
         if problem := shortage(self.cfg, timing, text_s):
-            raise TrainingError(problem)
+            raise BudgetError(problem)
 
     def tick(self) -> None:
         """Update timing.spent."""
