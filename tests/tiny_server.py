@@ -17,6 +17,7 @@ from tiny_models import tiny_bundle, tiny_config, tiny_tokenizer
 from mtkit.config.schema import Config
 from mtkit.config.serving import ServeConfig
 from mtkit.documents.sentences import Translated
+from mtkit.memory.index import Memory
 from mtkit.serving.backend import Backend
 from mtkit.serving.detection import Detection, choose_source
 from mtkit.serving.documents import Documents
@@ -26,6 +27,7 @@ from mtkit.serving.keys import Gate
 from mtkit.serving.models import Model, ServedModels
 from mtkit.serving.records.corrections import MOST_CHARS, Verdict
 from mtkit.serving.records.glossaries import Glossaries
+from mtkit.serving.records.memories import Memories
 from mtkit.serving.refusals import BadText, TooLarge
 from mtkit.serving.service import Service
 from mtkit.serving.texts import Result
@@ -82,7 +84,9 @@ class LoudService(Service):
     async def close(self) -> None:
         """End nothing."""
 
-    async def _translate(self, sentences, patterns, path, *, n_best=1, terms=(), caller=None, correct=True):
+    async def _translate(
+        self, sentences, patterns, path, *, n_best=1, terms=(), memory=None, caller=None, correct=True
+    ):
         if self.fault is not None:
             raise self.fault
         if any(sentence.text == "fail" for sentence in sentences):
@@ -96,6 +100,10 @@ class LoudService(Service):
             except asyncio.CancelledError:
                 self.n_cancelled += 1
                 raise
+            if memory is not None and (match := Memory.open(memory.path).best(sentence.text, memory.threshold / 100)):
+                text = match.tgt if match.is_exact else sentence.text.upper()
+                results[sentence.text] = Result(Translated(text, matches=[match.as_json()]))
+                continue
             others = [f"{sentence.text.upper()} {number}" for number in range(1, n_best)]
             results[sentence.text] = Result(
                 Translated(sentence.text.upper(), others=others),
@@ -161,17 +169,20 @@ def loud_backend(
     service = LoudService(cfg, pairs)
     service.corrections = corrections
     detector: Any = FirstLetterDetector([language.code for language in service.models.languages])
-    glossaries = None if cfg.glossaries is None else Glossaries(cfg.glossaries, cfg.limits.max_glossary_entries)
+    limits = cfg.limits
+    glossaries = None if cfg.glossaries is None else Glossaries(cfg.glossaries, limits.max_glossary_entries)
+    memories = None if cfg.memories is None else Memories(cfg.memories, limits.max_memory_units, 1e6, 60.0)
     return LoudBackend(
         cfg,
         service,
         Gate(cfg),
         Documents(
             service,
-            cfg.limits,
+            limits,
             lambda text, tgt: choose_source(detector.detect(text), service.models.sources_of(tgt), tgt),
         ),
         glossaries,
+        memories,
         corrections,
     )
 
@@ -185,6 +196,8 @@ async def client_of(backend: Backend) -> AsyncIterator[Any]:
     await backend.documents.close()
     if backend.glossaries is not None:
         backend.glossaries.close()
+    if backend.memories is not None:
+        await backend.memories.close()
 
 
 def ask(method: str, path: str, backend: Any = None, **request: Any) -> httpx.Response:

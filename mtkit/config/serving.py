@@ -24,6 +24,9 @@ class LimitsConfig(Section):
     max_file_mb: float = Field(10, gt=0, description="most megabytes in one document")
     max_terms: int = Field(1_000, ge=0, description="most terms in one request's own terminology")
     max_glossary_entries: int = Field(100_000, ge=1, description="most entries in one glossary of the DeepL API")
+    max_memory_units: int = Field(
+        1_000_000, ge=1, description="most units in all translation memories of one caller of the DeepL API"
+    )
     requests_per_minute: int | None = Field(
         None,
         ge=1,
@@ -128,6 +131,9 @@ class ServeConfig(Section):
     corrections: CorrectionsConfig = Field(CorrectionsConfig(), description="corrections that users suggest")
     glossaries: ConfigPath | None = Field(
         None, description="SQLite file that stores the glossaries of the DeepL API; null: the service accepts none"
+    )
+    memories: ConfigPath | None = Field(
+        None, description="folder that stores the translation memories of the DeepL API; null: the service accepts none"
     )
     cors: list[str] = Field(
         [], description="origins whose pages may call the service from a browser, such as https://example.org; or '*'"

@@ -53,7 +53,13 @@ class Match:
     score: float  # 1 if it equals the text, else at most 0.99; see `fuzzy_score`
     src: str
     tgt: str
-    place: str  # where the unit came from, such as "memory.tmx: unit 7"
+    file: str  # where the unit came from
+    line: int  # of that file, or number of its unit
+
+    @property
+    def place(self) -> str:
+        """The place that the unit came from, such as "memory.tmx: unit 7"."""
+        return place_of(self.file, self.line)
 
     @property
     def is_exact(self) -> bool:
@@ -169,12 +175,11 @@ class Memory:
             rows = self._connection.execute(
                 "SELECT src, tgt, file, line FROM units WHERE key = ? ORDER BY times DESC, id DESC", [exact_key(text)]
             ).fetchall()
-        return [Match(EXACT, src, tgt, place_of(file, line)) for src, tgt, file, line in rows]
+        return [Match(EXACT, *row) for row in rows]
 
     def _match(self, score: float, id: int) -> Match:
         [row] = self._connection.execute("SELECT src, tgt, file, line FROM units WHERE id = ?", [id])
-        src, tgt, file, line = row
-        return Match(score, src, tgt, place_of(file, line))
+        return Match(score, *row)
 
     def _coded(self, tokens: Sequence[str]) -> tuple[list[int], list[tuple[int, int]]]:
         """Return the ids of tokens, and each different id with its number of times, the rarest first; -1: unknown."""
@@ -239,6 +244,19 @@ class Memory:
             if key not in skipped
         ]
         return [one for one in scores if one[0] >= least - 1e-9]
+
+
+def best_others(texts: Sequence[str], sources: Iterable[int]) -> Iterator[int]:
+    """Yield, for some of the texts (by index), the index of the most similar other text; -1 if none is similar.
+
+    A text that is equal, or has less than half of the tokens in common, does not count.
+    """
+    pairs = (Pair(text, "-", "", index) for index, text in enumerate(texts))
+    memory = Memory.of_pairs(pairs, ("src", "tgt"), "")
+    for index in sources:
+        found = memory.search(texts[index], LEAST_MATCH / 100, skip=exact_key(normalized(texts[index])))
+        yield found[0].line if found else -1
+    memory.close()
 
 
 def write_memory(path: Path, pairs: Iterable[Pair], langs: Languages) -> int:

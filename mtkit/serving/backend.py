@@ -10,6 +10,7 @@ from mtkit.serving.keys import Gate
 from mtkit.serving.models import ServedModels
 from mtkit.serving.records.corrections import Corrections
 from mtkit.serving.records.glossaries import Glossaries
+from mtkit.serving.records.memories import Memories
 from mtkit.serving.service import Service
 
 
@@ -22,6 +23,7 @@ class Backend:
     gate: Gate
     documents: Documents
     glossaries: Glossaries | None
+    memories: Memories | None
     corrections: Corrections | None
 
     @property
@@ -43,10 +45,16 @@ class Backend:
         corrections = None if cfg.corrections.file is None else Corrections(cfg)
         service = Service(cfg, corrections)
         glossaries = None if cfg.glossaries is None else Glossaries(cfg.glossaries, cfg.limits.max_glossary_entries)
+        limits = cfg.limits
+        memories = None
+        if cfg.memories is not None:
+            memories = Memories(
+                cfg.memories, limits.max_memory_units, limits.max_file_mb * 1e6, limits.document_deadline_s
+            )
         documents = Documents(
             service, cfg.limits, lambda text, target: _source(service.models, _detector(service.models), text, target)
         )
-        backend = cls(cfg, service, Gate(cfg), documents, glossaries, corrections)
+        backend = cls(cfg, service, Gate(cfg), documents, glossaries, memories, corrections)
         backend.detector.detect("a")  # loads its tables now, not while the first client and all others wait
         return backend
 

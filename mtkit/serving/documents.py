@@ -23,6 +23,7 @@ from mtkit.files import LOCK, locked
 from mtkit.languages import english_name
 from mtkit.serving.caller import Caller
 from mtkit.serving.detection import UNDETERMINED, Source
+from mtkit.serving.records.memories import MemoryUse
 from mtkit.serving.refusals import (
     BadRequest,
     Busy,
@@ -60,6 +61,7 @@ class DocumentJob:
     caller: Caller
     options: Options
     terms: Terms
+    memory: MemoryUse | None
     folder: Path
     status: Status = "queued"
     n_done: int = 0  # sentences
@@ -120,6 +122,7 @@ class Documents:
         *,
         caller: Caller,
         terms: Terms = (),
+        memory: MemoryUse | None = None,
         format: str | None = None,
     ) -> DocumentJob:
         """Accept a document and translate it when its turn comes.
@@ -142,9 +145,8 @@ class Documents:
         try:
             if self._folder is None:
                 self._folder = self._locked.enter_context(_new_folder())
-            job = DocumentJob(
-                secrets.token_hex(16), _result_name(name, tgt), src, tgt, caller, options, terms, self._folder
-            )
+            name = _result_name(name, tgt)
+            job = DocumentJob(secrets.token_hex(16), name, src, tgt, caller, options, terms, memory, self._folder)
             self._jobs[job.id] = job
             try:
                 await asyncio.to_thread(job.source_path.write_bytes, raw)
@@ -268,7 +270,7 @@ class Documents:
                     if not sentences:
                         break
                     translations = await self._service.translate_sentences(
-                        sentences, facts["patterns"], path, terms=job.terms, caller=job.caller
+                        sentences, facts["patterns"], path, terms=job.terms, memory=job.memory, caller=job.caller
                     )
             await ask("write")
 

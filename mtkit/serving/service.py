@@ -37,6 +37,7 @@ from mtkit.serving.workers.work import ModelVersion, Work
 
 if TYPE_CHECKING:
     from mtkit.serving.records.corrections import Corrections, Verdict
+    from mtkit.serving.records.memories import MemoryUse
 
 
 _TRIAL = "a"  # what each model translates before it is served: a word, because numbers are kept without the model
@@ -246,6 +247,7 @@ class Service:
         read: Reader | None = None,
         n_alternatives: int = 0,
         terms: Terms = (),
+        memory: "MemoryUse | None" = None,
         caller: Caller = NOBODY,
         correct: bool = True,
     ) -> TranslatedText:
@@ -270,6 +272,7 @@ class Service:
                     *(source.sentences, source.document.placeholders, path),
                     n_best=n_alternatives + 1,
                     terms=terms,
+                    memory=memory,
                     caller=caller,
                     correct=correct,
                 )
@@ -357,6 +360,7 @@ class Service:
         path: Sequence[Model],
         *,
         terms: Terms = (),
+        memory: "MemoryUse | None" = None,
         caller: Caller = NOBODY,
     ) -> list[Translated]:
         """Translate sentences of a document after requests for texts; if the queue is full, wait until it has space.
@@ -365,7 +369,7 @@ class Service:
         """
         while True:
             try:
-                results = await self._translate(sentences, patterns, path, terms=terms, caller=caller)
+                results = await self._translate(sentences, patterns, path, terms=terms, memory=memory, caller=caller)
                 return [results[sentence.text].translated for sentence in sentences]
             except Busy as error:
                 await asyncio.sleep(error.retry_after_s or 1)
@@ -422,6 +426,7 @@ class Service:
         *,
         n_best: int = 1,
         terms: Terms = (),
+        memory: "MemoryUse | None" = None,
         caller: Caller = NOBODY,
         correct: bool = True,
     ) -> dict[str, Result]:
@@ -431,6 +436,8 @@ class Service:
         """
         if terms and len(path) > 1:
             raise BadRequest("a terminology needs a model that translates directly between the two languages")
+        if memory is not None and len(path) > 1:
+            raise BadRequest("a translation memory needs a model that translates directly between the two languages")
         corrected = self._corrections(path, sentences, caller) if correct and not terms else {}
         lines = terms if isinstance(terms, Sequence) else await terms([sentence.text for sentence in sentences])
         settled = whole_terms(sentences, lines)
@@ -440,7 +447,10 @@ class Service:
         left = [sentence for sentence in sentences if sentence.text not in known]
         for index, model in enumerate(path):
             is_last = index == len(path) - 1
-            work = Work("translate", model.version, n_best if is_last else 1, tuple(patterns), term_lines(lines))
+            work = Work(
+                *("translate", model.version, n_best if is_last else 1, tuple(patterns), term_lines(lines)),
+                memory=None if memory is None else (str(memory.path), memory.threshold),
+            )
             sources = [results[sentence.text].translated.text for sentence in left]
             answers = await self._run(
                 work,

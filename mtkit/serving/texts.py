@@ -50,6 +50,7 @@ class TranslatedSentence:
     faults: Sequence[str]  # what looks wrong, such as "loop"
     others: Sequence[str]  # further translations, best first
     is_correction: bool = False
+    matches: Sequence[Mapping[str, Any]] = ()  # in the translation memory: `Match.as_json`
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,10 @@ class Result:
     def sentence(self, src: str) -> TranslatedSentence:
         """Return the result as a response shows it. src: the sentence."""
         found = self.translated
-        return TranslatedSentence(src, found.text, found.confidence, found.faults, found.others, self.is_correction)
+        matches = () if self.is_correction else found.matches
+        return TranslatedSentence(
+            src, found.text, found.confidence, found.faults, found.others, self.is_correction, matches
+        )
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,7 @@ def test_what_changes_nothing_is_accepted(values):
     [
         ({"formality": "more"}, 400, "formality"),
         ({"style_id": "x"}, 400, "style_id"),
-        ({"translation_memory_id": "x"}, 400, "translation_memory_id"),
+        ({"translation_memory_id": "x"}, 403, "translation memories"),
         ({"custom_instructions": ["be kind"]}, 400, "custom_instructions"),
         ({"splitting_tags": ["p"]}, 400, "tag_handling=xml"),
         ({"ignore_tags": ["p"], "tag_handling": "html"}, 400, "tag_handling=xml"),

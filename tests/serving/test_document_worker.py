@@ -36,7 +36,7 @@ class FakeService:
     def using(self, src, tgt):
         yield self.models.path(src, tgt)
 
-    async def translate_sentences(self, sentences, patterns, path, *, terms=(), caller=None):
+    async def translate_sentences(self, sentences, patterns, path, *, terms=(), memory=None, caller=None):
         self.windows.append([sentence.text for sentence in sentences])
         return [Translated(sentence.text.upper()) for sentence in sentences]
 

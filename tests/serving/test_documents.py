@@ -33,7 +33,7 @@ class FakeService:
     def using(self, src, tgt):
         yield self.models.path(src, tgt)
 
-    async def translate_sentences(self, sentences, patterns, path, *, terms=(), caller=None):
+    async def translate_sentences(self, sentences, patterns, path, *, terms=(), memory=None, caller=None):
         [text] = [sentence.text for sentence in sentences]
         self.started.append(text)
         try:

@@ -103,10 +103,11 @@ def test_a_translation_comes_with_what_is_known_of_its_sentences(service):
             "faults": [],
             "alternatives": ["Il pleut. (2)"],
             "is_correction": False,
+            "matches": [],
         },
         {
             **{"src": "Dogs run!", "tgt": "Les chiens courent !", "confidence": None, "faults": ["loop"]},
-            **{"alternatives": ["Les chiens courent ! (2)"], "is_correction": False},
+            **{"alternatives": ["Les chiens courent ! (2)"], "is_correction": False, "matches": []},
         },
     ]
 

@@ -12,12 +12,14 @@ from urllib.parse import quote
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
+from mtkit.config.decoding import LEAST_MATCH
 from mtkit.documents.pages.xml import XmlRules, read_xml
 from mtkit.languages import primary_code
 from mtkit.serving.backend import Backend
 from mtkit.serving.caller import Caller
 from mtkit.serving.detection import Source
 from mtkit.serving.dialects.deepl_glossaries import caller_of, code_of, terms_of
+from mtkit.serving.dialects.deepl_memories import memory_of
 from mtkit.serving.dialects.deepl_messages import (
     DocumentHandle,
     DocumentKey,
@@ -47,6 +49,7 @@ from mtkit.serving.dialects.values import (
 )
 from mtkit.serving.documents import DocumentJob
 from mtkit.serving.models import ServedModels
+from mtkit.serving.records.memories import MemoryUse
 from mtkit.serving.refusals import BadRequest, Busy, NotFound, TooLarge
 from mtkit.serving.texts import Format, Reader, Terms, TranslatedText
 
@@ -56,7 +59,7 @@ _VARIANTS = {
     "en": {"EN-GB": "English (British)", "EN-US": "English (American)"},
     "pt": {"PT-BR": "Portuguese (Brazilian)", "PT-PT": "Portuguese (European)"},
 }
-_NOT_SUPPORTED = "style_id", "translation_memory_id", "custom_instructions"
+_NOT_SUPPORTED = "style_id", "custom_instructions"
 _XML_ONLY = "splitting_tags", "non_splitting_tags", "ignore_tags"
 _TYPE = {"name": "type", "in": "query", "schema": {"enum": ["source", "target"], "default": "source"}}
 _SOON_S = 5.0  # in which a document may be done
@@ -149,9 +152,10 @@ class _Dialect:
             texts = [_NEWLINES.sub(" ", text) for text in texts]
         tgt = code_of(self._backend, "target_lang", values.target_lang)
         terms = await self._terms(values, tgt, caller)
+        memory = await self._memory(values, tgt, caller)
         sources = [self._source(text, values.source_lang, tgt) for text in texts]
         calls = [
-            self._translate((index, len(texts)), text, src, tgt, values, read, terms, caller)
+            self._translate((index, len(texts)), text, src, tgt, values, read, terms, memory, caller)
             for index, (text, src) in enumerate(zip(texts, sources, strict=True))
         ]
         translations = await unless_left(request, all_of(calls))
@@ -167,6 +171,7 @@ class _Dialect:
         values: TranslateRequest,
         read: Reader | None,
         terms: Terms,
+        memory: MemoryUse | None,
         caller: Caller,
     ) -> Translation:
         """Translate a text. item: its index and the number of texts, for messages."""
@@ -175,7 +180,7 @@ class _Dialect:
             format: Format = "html" if values.tag_handling == "html" else "text"
             with item_named("text", *item):
                 result = await self._backend.service.translate(
-                    text, src, tgt, format=format, read=read, terms=terms, caller=caller
+                    text, src, tgt, format=format, read=read, terms=terms, memory=memory, caller=caller
                 )
         model_type = values.model_type and values.model_type.removeprefix("prefer_")
         return Translation(
@@ -184,6 +189,7 @@ class _Dialect:
             billed_characters=len(text) if values.show_billed_characters else None,
             model_type_used=model_type,
             terms=[TermReport(**vars(term)) for term in result.terms] if terms else None,
+            matches=None if memory is None else [match for one in result.sentences for match in one.matches],
         )
 
     def _check(self, texts: Sequence[str], caller: Caller) -> None:
@@ -216,6 +222,12 @@ class _Dialect:
         src = code_of(self._backend, "source_lang", values.source_lang)
         return await terms_of(self._backend, ids, (src, tgt), caller)
 
+    async def _memory(self, values: TranslateRequest | DocumentRequest, tgt: str, caller: Caller) -> MemoryUse | None:
+        """Return the translation memory that a request names. Raises Refusal."""
+        src = values.source_lang and code_of(self._backend, "source_lang", values.source_lang)
+        threshold = max(LEAST_MATCH, values.translation_memory_threshold)
+        return await memory_of(self._backend, values.translation_memory_id, threshold, (src, tgt), caller)
+
     async def upload(self, request: Request) -> DocumentHandle:
         if media_type(request) != MULTIPART:
             raise BadRequest(f"a document comes as {MULTIPART}")
@@ -232,7 +244,8 @@ class _Dialect:
         tgt = code_of(self._backend, "target_lang", values.target_lang)
         src = values.source_lang and code_of(self._backend, "source_lang", values.source_lang)
         terms = await self._terms(values, tgt, caller)
-        job = await self._backend.documents.submit(file.raw, name, src, tgt, caller=caller, terms=terms)
+        memory = await self._memory(values, tgt, caller)
+        job = await self._backend.documents.submit(file.raw, name, src, tgt, caller=caller, terms=terms, memory=memory)
         return DocumentHandle(document_id=job.id, document_key=self._key(job.id))
 
     def _key(self, id: str) -> str:

@@ -53,7 +53,15 @@ class _Common(BaseModel):
         description="several glossaries, instead of glossary_id; if two define a term, the first one applies",
     )
     style_id: str | None = Field(None, description="not supported")
-    translation_memory_id: str | None = Field(None, description="not supported")
+    translation_memory_id: str | None = Field(
+        None, description="translation memory: the translations of sentences that it has exactly are used unchanged"
+    )
+    translation_memory_threshold: int = Field(
+        75,
+        ge=0,
+        le=100,
+        description="lowest score, in percent, of similar sentences in the memory to report; below 50 counts as 50",
+    )
     auth_key: str | None = Field(None, description="API key, if it is not in the header Authorization")
 
 
@@ -120,6 +128,15 @@ class TermReport(BaseModel):
     met: int = Field(description="number of times that the translation uses the glossary's target")
 
 
+class MatchReport(BaseModel):
+    """A sentence of the translation memory like one of the text. DeepL does not report this; its clients skip it."""
+
+    score: int = Field(description="in percent; 100: the sentences are equal, and the target is used unchanged")
+    source: str
+    target: str
+    place: str = Field(description="file and unit that it came from")
+
+
 class Translation(BaseModel):
     """The translation of one text."""
 
@@ -128,6 +145,7 @@ class Translation(BaseModel):
     billed_characters: int | None = Field(None, description="characters of the text, if show_billed_characters was set")
     model_type_used: str | None = Field(None, description="if model_type was given")
     terms: list[TermReport] | None = Field(None, description="if a glossary was given")
+    matches: list[MatchReport] | None = Field(None, description="if a translation memory was given")
 
 
 class TranslateReply(BaseModel):
@@ -289,3 +307,131 @@ class EntriesReply(BaseModel):
     """The requested entries."""
 
     dictionaries: list[DictionaryEntries]
+
+
+class MemoryReply(BaseModel):
+    """A translation memory."""
+
+    translation_memory_id: str
+    name: str
+    source_language: str
+    target_languages: list[str]
+    segment_count: int
+    creation_time: str
+    updated_time: str
+
+
+class MemoryList(BaseModel):
+    """A page of translation memories."""
+
+    translation_memories: list[MemoryReply]
+    total_count: int
+
+
+class TargetSegment(BaseModel):
+    """The translation of a segment."""
+
+    target_segment_id: str
+    target_language: str
+    target_text: str
+
+
+class Segment(BaseModel):
+    """A source segment of a translation memory and its translation."""
+
+    source_segment_id: str
+    source_text: str
+    targets: list[TargetSegment]
+
+
+class SegmentList(BaseModel):
+    """A page of segments."""
+
+    segments: list[Segment]
+    segment_count: int = Field(description="of the whole memory")
+    next_page_cursor: str | None = Field(None, description="absent on the last page")
+
+
+class SourceFile(BaseModel):
+    """A file to upload."""
+
+    file_name: str = Field(min_length=1, max_length=1000)
+    content_length: int = Field(ge=1, description="bytes")
+    content_type: str = "application/xml"
+
+
+class ImportParameters(BaseModel):
+    """The properties of the memory to make."""
+
+    display_name: str | None = Field(None, description="default: the file name")
+
+
+class ImportRequest(BaseModel):
+    """A new import, whose file is uploaded to an address of its own."""
+
+    source_file: SourceFile
+    parameters: ImportParameters = ImportParameters()
+
+
+class ImportReply(BaseModel):
+    """An import that waits for its file."""
+
+    job_id: str
+    upload_url: str = Field(description="address for the file, with PUT and without a key")
+    expires_at: str
+
+
+class ExportParameters(BaseModel):
+    """The memory that is exported."""
+
+    translation_memory_id: str
+
+
+class ExportReply(BaseModel):
+    """An export."""
+
+    job_id: str
+    parameters: ExportParameters
+
+
+class JobError(BaseModel):
+    """The reason why a job failed."""
+
+    message: str
+
+
+class JobAction(BaseModel):
+    """What the job waits for."""
+
+    required_action: str
+
+
+class JobResult(BaseModel):
+    """The state of a job."""
+
+    status: Literal["awaiting_input", "processing", "completed", "failed", "expired"]
+    status_metadata: JobAction | None = None
+    translation_memory_id: str | None = Field(None, description="of a completed import")
+    skipped_segment_count: int | None = Field(None, description="of a completed import")
+    download_url: str | None = Field(None, description="of a completed export: address of the TMX file, without a key")
+    expires_at: str | None = Field(None, description="when the download address stops to work")
+    error: JobError | None = None
+
+
+class JobParameters(BaseModel):
+    """The memory that a job makes or reads."""
+
+    display_name: str | None = None
+    translation_memory_id: str | None = None
+
+
+class JobReply(BaseModel):
+    """An import or an export of a translation memory."""
+
+    job_id: str
+    product: Literal["translation_memory"] = "translation_memory"
+    operation: Literal["import", "export"]
+    creation_time: str
+    updated_time: str
+    parameters: JobParameters
+    results: list[JobResult]

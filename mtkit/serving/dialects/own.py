@@ -33,6 +33,7 @@ from mtkit.serving.dialects.own_messages import (
     OtherWordsReply,
     OtherWordsRequest,
     Pair,
+    SentenceMatch,
     SentenceReply,
     SourceOrAuto,
     StartEvent,
@@ -303,6 +304,7 @@ def _sentence(sentence: TranslatedSentence) -> SentenceReply:
         faults=sentence.faults,
         alternatives=sentence.others,
         is_correction=sentence.is_correction,
+        matches=[SentenceMatch(**match) for match in sentence.matches],
     )
 
 

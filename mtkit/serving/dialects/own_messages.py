@@ -144,6 +144,15 @@ class Detected(BaseModel):
     candidates: Sequence[Candidate] = Field(description="best first")
 
 
+class SentenceMatch(BaseModel):
+    """A sentence of a translation memory."""
+
+    score: int = Field(description="in percent; 100: the sentences are equal, and the target is used unchanged")
+    source: str
+    target: str
+    place: str = Field(description="file and unit that it came from")
+
+
 class SentenceReply(BaseModel):
     """A sentence of a text."""
 
@@ -157,6 +166,7 @@ class SentenceReply(BaseModel):
     )
     alternatives: Sequence[str] = Field(description="additional translations, best first")
     is_correction: bool = Field(description="whether it is a user's correction")
+    matches: Sequence[SentenceMatch] = Field(description="sentences of the service's translation memory like this one")
 
 
 class Term(BaseModel):

@@ -14,7 +14,7 @@ from starlette.routing import Match
 
 from mtkit.console import log
 from mtkit.serving.backend import Backend
-from mtkit.serving.dialects import deepl, deepl_glossaries, libretranslate, openapi, own
+from mtkit.serving.dialects import deepl, deepl_glossaries, deepl_memories, libretranslate, openapi, own
 from mtkit.serving.dialects.errors import error_answer, invalid_answer, refusal_answer, route_path
 from mtkit.serving.dialects.leaving import ClientLeft
 from mtkit.serving.dialects.values import advice_on, place_of
@@ -29,8 +29,11 @@ from mtkit.version import __version__
 _TRANSLATING = "/translate", "/api/translate", "/api/stream", "/v2/translate"  # paths that translate at once
 _FULL_DISK = errno.ENOSPC, errno.EDQUOT, errno.EFBIG
 _CLIENT_CLOSED = 499  # nginx's name for it; no client receives it
-# beginnings of paths that take documents, or the entries of a glossary, which may be as long
-_FILE_PATHS = "/translate_file", "/v2/document", "/api/document", "/v2/glossaries", "/v3/glossaries"
+# beginnings of paths that take documents, or the entries of a glossary or a memory, which may be as long
+_FILE_PATHS = (
+    *("/translate_file", "/v2/document", "/api/document"),
+    *("/v2/glossaries", "/v3/glossaries", "/v3/translation_memories/uploads"),
+)
 _METHODS = "DELETE", "GET", "HEAD", "PATCH", "POST", "PUT"
 _PREFLIGHT_S = 3600  # that a browser may remember what a page of another origin may do
 
@@ -46,6 +49,8 @@ def create_app(backend: Backend) -> FastAPI:
         await backend.service.close()
         if backend.glossaries is not None:
             backend.glossaries.close()
+        if backend.memories is not None:
+            await backend.memories.close()
         if backend.corrections is not None:
             backend.corrections.close()
 
@@ -60,6 +65,7 @@ def create_app(backend: Backend) -> FastAPI:
     app.include_router(libretranslate.router(backend))
     app.include_router(deepl.router(backend))
     app.include_router(deepl_glossaries.router(backend))
+    app.include_router(deepl_memories.router(backend))
     app.include_router(own.router(backend))
     if backend.cfg.page:
         app.include_router(page.router())

@@ -52,6 +52,7 @@ class Work:
     n_best: int = 1
     patterns: tuple[str, ...] = PROSE  # of what is kept exactly
     terms: tuple[str, ...] = ()  # the lines of a terminology file
+    memory: tuple[str, int] | None = None  # file of a translation memory, and the lowest score of a match in percent
 
     @property
     def kind(self) -> tuple[ModelVersion, Task, bool]:
@@ -76,5 +77,5 @@ class Work:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "Work":
         """Read such a message."""
-        parts = {name: tuple(values[name]) for name in ("patterns", "terms") if name in values}
+        parts = {name: tuple(values[name]) for name in ("patterns", "terms", "memory") if values.get(name)}
         return cls(values["task"], ModelVersion.from_json(values["model"]), values["n_best"], **parts)

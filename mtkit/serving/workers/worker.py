@@ -30,9 +30,11 @@ from mtkit.translation.terminology import Terminology, TermReport
 from mtkit.translation.translator import Translator
 
 if TYPE_CHECKING:
+    from mtkit.memory.index import Memory
     from mtkit.scoring.scoring import Scorer
 
 _TERMINOLOGIES = 8  # kept by each model
+_MEMORIES = 8  # translation memories that are open at a time
 
 
 class LoadedModel:
@@ -142,6 +144,7 @@ class Worker:
     def __init__(self, overrides: Sequence[str], most_bytes: int | None) -> None:
         """most_bytes: memory limit for models; None: no limit."""
         self.models = Models(overrides, most_bytes)
+        self._memories: OrderedDict[str, Memory] = OrderedDict()  # by file
 
     def answer(self, message: dict[str, Any]) -> dict[str, Any]:
         """Return the results of a batch, or its error; for a message without work, whether the process has torch."""
@@ -164,6 +167,8 @@ class Worker:
 
     def _translate(self, model: LoadedModel, work: Work, items: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
         translator = model.with_terms(work.terms) if work.terms else model.translator
+        if work.memory is not None:
+            translator = translator.with_memory(self._memory(work.memory[0]), work.memory[1])
         n_best = min(work.n_best, max(1, translator.decode.mbr_samples or translator.decode.beam_size))
         sentences = [Sentence(*item) for item in items]
         worker = SentenceTranslator(translator, work.patterns, n_best=n_best, check_direction=False)
@@ -174,6 +179,18 @@ class Worker:
                 report.add(translator.replaced(sentence.text).text, result["text"], 1)
                 result["terms"] = report.as_json()["terms"]
         return results
+
+    def _memory(self, file: str) -> "Memory":
+        """Return an open translation memory. Raises DataError if it was deleted."""
+        from mtkit.memory.index import Memory  # here, because few requests use one
+
+        memory = self._memories.pop(file, None)
+        if memory is None:
+            memory = Memory.open(Path(file))
+        self._memories[file] = memory
+        if len(self._memories) > _MEMORIES:
+            self._memories.popitem(last=False)[1].close()
+        return memory
 
     def _words(self, model: LoadedModel, work: Work, items: Sequence[Sequence[Any]]) -> list[list[Any]]:
         from mtkit.scoring.scoring import word_probabilities

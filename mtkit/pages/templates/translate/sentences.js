@@ -96,6 +96,11 @@ function sentenceElement(part, index, interactive) {
   const reasons = reasonsOf(part);
   if (reasons.length) element.append(make("span", {className: "flag", textContent: "⚠", title: reasons.map(asSentence).join(" ")}));
   if (part.sentence.is_correction) element.append(make("span", {className: "corrected", textContent: "✓", title: "Corrected by a user."}));
+  for (const match of part.sentence.matches) {
+    const title = match.score === 100 ? `From the translation memory (${match.place}).`
+      : `The translation memory has a similar sentence (${match.score} %, ${match.place}): ${match.source} → ${match.target}`;
+    element.append(make("span", {className: "corrected", textContent: match.score === 100 ? "✓" : "≈", title}));
+  }
   return element;
 }
 
