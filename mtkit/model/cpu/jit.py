@@ -1,14 +1,16 @@
 """Compile loops with numba and store the code; the small functions that several kernels share."""
 
+import os
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
+import numba
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
-from numba.core.caching import FunctionCache
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.sigutils import normalize_signature
 from numba.extending import intrinsic
 
@@ -18,8 +20,10 @@ _SUMS = {"reassoc", "contract", "nsz"}  # let the compiler choose the order of a
 
 
 class _Store(FunctionCache):
-    """numba's folder of compiled code; a damaged or unwritable folder does not end a run.
+    """A folder of compiled code; a damaged or unwritable folder does not end a run.
 
+    numba's own folder is next to the source, or NUMBA_CACHE_DIR. Unless the latter is set, code is stored for the user,
+    so that a new environment or checkout with the same kernels does not compile them again.
     numba uses no lock, so of two processes that write at the same time, one can store its code under the other's name.
     numba compiles again after a change of the kernel's own file; we do so after a change of any file in this folder,
     because a kernel contains functions from other files.
@@ -27,7 +31,10 @@ class _Store(FunctionCache):
 
     def __init__(self, function):
         super().__init__(function)
-        self._cache_file._source_stamp = _digest_of_sources()
+        digest = _digest_of_sources()
+        if not numba.config.CACHE_DIR and (folder := _folder_of_user(digest)) is not None:
+            self._cache_path = str(folder)
+        self._cache_file = IndexDataCacheFile(self._cache_path, self._impl.filename_base, digest)
 
     def load_overload(self, sig, target_context):
         """Return the stored code for arguments of these types; None, so that numba compiles, if none works."""
@@ -46,10 +53,25 @@ class _Store(FunctionCache):
             super().save_overload(sig, data)
 
 
+def _folder_of_user(digest):
+    """Return a folder below ~/.cache; None if there can be none, or if another user could have put code there."""
+    try:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        first = next(path for path in (base, *base.parents) if path.exists())
+        if first.stat().st_uid != os.geteuid():
+            return None
+        folder = base / "mtkit" / f"kernels-{digest[:16]}"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder if os.access(folder, os.W_OK) else None
+    except (OSError, RuntimeError):  # there is no home folder
+        return None
+
+
 @cache
 def _digest_of_sources():
     files = sorted(Path(__file__).parent.glob("*.py"))
-    return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+    versions = f"{numba.__version__} {np.__version__}".encode()
+    return sha256(b"".join([versions, *(file.read_bytes() for file in files)])).hexdigest()
 
 
 def compiled(function):

@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import shutil
 import subprocess
 import sys
 
@@ -57,12 +58,28 @@ def double(tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "kernel_to_store", raising=False)
     module = importlib.import_module("kernel_to_store")
 
-    def call(dtype):
-        kernel = jit.compiled(module.double)
+    def call(dtype, source=module):
+        kernel = jit.compiled(source.double)
         result = kernel(np.full(3, 1.5, dtype))
         return result.tolist(), result.dtype == dtype, sum(kernel.stats.cache_hits.values())
 
     return call
+
+
+@pytest.mark.parametrize("mine", [True, False])
+def test_a_new_checkout_finds_the_code_that_its_user_has_stored(double, tmp_path, monkeypatch, mine):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    if not mine:
+        monkeypatch.setattr("os.geteuid", lambda: -1)
+    assert double(np.float32) == COMPILED
+    monkeypatch.delitem(sys.modules, "kernel_to_store")
+    (tmp_path / "other").mkdir()
+    shutil.copy(tmp_path / "kernel_to_store.py", tmp_path / "other")
+    monkeypatch.syspath_prepend(tmp_path / "other")
+    # numba's own folder, next to the source, is used if another user could have written to that of the user
+    assert double(np.float32, importlib.import_module("kernel_to_store")) == (LOADED if mine else COMPILED)
+    assert len(list(tmp_path.glob("home/mtkit/*/*.nbc"))) == mine
 
 
 RIGHT = ([3.0, 3.0, 3.0], True)
