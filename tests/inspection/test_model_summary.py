@@ -40,26 +40,31 @@ def run(*args: str):
     return CliRunner().invoke(app, ["inspect", "model", *args])
 
 
-@pytest.fixture(params=[(task, shape) for task in ("translate", "classify") for shape in SHAPES], ids="-".join)
+@pytest.fixture(
+    scope="module", params=[(task, shape) for task in ("translate", "classify") for shape in SHAPES], ids="-".join
+)
 def cfg(request) -> Config:
     task, shape = request.param
     return tiny_config(SHAPES[shape]) if task == "translate" else tiny_classifier_config(SHAPES[shape])
 
 
-def test_parameters_are_torchs_count(cfg):
+@pytest.fixture(scope="module")
+def found(cfg):
+    return summarize(cfg, V, V, S, T)
+
+
+def test_parameters_are_torchs_count(cfg, found):
     model = new_network(cfg, V, V)
-    found = summarize(cfg, V, V, S, T)
     assert found.parameters == sum(parameter.numel() for parameter in model.parameters())
     for layer in found.layers:
         if layer.name != "model":
             assert layer.parameters == sum(p.numel() for p in model.get_submodule(layer.name).parameters())
 
 
-def test_multiply_adds_are_half_of_torchs_operations_part_by_part(cfg):
+def test_multiply_adds_are_half_of_torchs_operations_part_by_part(cfg, found):
     model = new_network(cfg, V, V).eval()
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         model(torch.randint(4, V, (1, S)), torch.randint(4, V, (1, T)))
-    found = summarize(cfg, V, V, S, T)
     assert 2 * found.multiply_adds == counter.get_total_flops()
     by_part: Counter[str] = Counter()
     counts = counter.get_flop_counts()
@@ -74,21 +79,21 @@ def test_multiply_adds_are_half_of_torchs_operations_part_by_part(cfg):
     assert {part.name: 2 * part.multiply_adds for part in found.parts if part.multiply_adds} == +by_part
 
 
-def test_shapes_are_those_of_a_real_pass(cfg):
+def test_shapes_are_those_of_a_real_pass(cfg, found):
     model, expected = new_network(cfg, V, V).eval(), {}
     for name, module in model.named_modules():
         module.register_forward_hook(lambda _, inputs, out, name=name: expected.update({name: tuple(out.shape)}))
     with torch.no_grad():
         model(torch.randint(4, V, (1, S)), torch.randint(4, V, (1, T)))
-    found = {layer.name: layer.output for layer in summarize(cfg, V, V, S, T).layers}
+    outputs = {layer.name: layer.output for layer in found.layers}
     d_model = cfg.model.d_model
-    assert found["model"] == ((1, T, V) if cfg.task == "translate" else (1, 1, len(LABELS)))
-    assert found["src_embedding"] == (1, S, d_model)
-    assert found.get("tgt_embedding") == ((1, T, d_model) if cfg.task == "translate" else None)
-    for name, shape in found.items():
+    assert outputs["model"] == ((1, T, V) if cfg.task == "translate" else (1, 1, len(LABELS)))
+    assert outputs["src_embedding"] == (1, S, d_model)
+    assert outputs.get("tgt_embedding") == ((1, T, d_model) if cfg.task == "translate" else None)
+    for name, shape in outputs.items():
         assert name in ("model", "src_embedding", "tgt_embedding") or expected[name] == shape
     linear = {name for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)}
-    assert linear <= found.keys()
+    assert linear <= outputs.keys()
 
 
 def test_a_layer_by_hand():

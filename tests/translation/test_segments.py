@@ -49,11 +49,11 @@ def test_every_segment_fits_and_nothing_but_white_space_is_lost(text, limit):
 
 
 @pytest.mark.parametrize(
-    "text", ["a" * 300_000, "^" * 20_000, "a, " * 100_000, "Word. " * 50_000, "." * 60_000, "é \u0301" * 9_000]
+    "text", ["a" * 60_000, "^" * 4_000, "a, " * 20_000, "Word. " * 10_000, "." * 12_000, "é \u0301" * 1_800]
 )
 def test_an_enormous_line_is_split_without_deep_recursion(text):
-    segments = split_long(text, at_most(100))
-    assert all(len(segment) <= 100 for segment in segments)
+    segments = split_long(text, at_most(20))
+    assert all(len(segment) <= 20 for segment in segments)
     assert "".join("".join(segments).split()) == "".join(text.split())
 
 
