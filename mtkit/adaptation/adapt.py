@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.adaptation.curve import Point, chosen_share, likely_losses
-from mtkit.adaptation.general import General, dev_text_of, prepare_general
+from mtkit.adaptation.general import General, prepare_general, text_of
 from mtkit.adaptation.judgement import FILE, ON_MEMORY, Judgement, changes_of, examples_of
 from mtkit.adaptation.memory import Memory, has_grown, languages_of, prepare_memory
 from mtkit.bundle import SHAPING_FILES, BundleFiles, load_model, read_bundle
@@ -48,8 +48,8 @@ _LEAST_ON_DEV, _LEAST_ON_TEST = 50, 100  # sentences
 _LEAST_TRAINING = 0.3  # of the budget
 _RESERVE = 1.1  # in the advice for a longer budget
 _SPARE_S, _MARGIN = 5.0, 1.25  # for tests, loading and writing; on the expected time of translating
-# Pairs with the base's own translations that an epoch draws for each pair of the memory. The second holds for the
-# memory's own sources, because the memory has other translations of them. We have compared neither with other values.
+# Pairs of general text that an epoch draws for each pair of the memory. The second holds for the memory's own sources,
+# because the memory has other translations of them. We have compared neither with other values.
 _MIXED, _MIXED_OWN = 1.0, 0.2
 
 
@@ -250,8 +250,8 @@ class _Adaptation:
         """Return the general text, for which the base translates sources first."""
         train = memory.pairs("train")
         greedy = read_bundle(self.base.folder, ["decode.beam_size=1", "decode.on_suspect=warn"])
-        of_base = [] if self.general_paths else dev_text_of(self.base)
-        mixed = _MIXED if self.general_paths or of_base else _MIXED_OWN
+        of_base = ([], []) if self.general_paths else text_of(self.base)
+        mixed = _MIXED if self.general_paths or of_base[0] else _MIXED_OWN
         general = prepare_general(
             self.general_paths,
             [pair.src for pair in train],
@@ -264,7 +264,7 @@ class _Adaptation:
             of_base=of_base,
         )
         if general.has_references and not self.general_paths:
-            log.info("general text: the dev text that the base's config names; --general takes other text")
+            log.info("general text: the dev and training text that the base's config names; --general takes other text")
         return general
 
     def _tune(self, prepared: _Prepared) -> BundleFiles:

@@ -2,8 +2,9 @@
 
 import json
 import time
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from mtkit.bundle import BundleFiles
@@ -21,6 +22,7 @@ from mtkit.translation.translator import Translator
 LEAST_LINES = 50
 # The share of the general text, and the most lines of it: with 40 lines, BLEU varies by more than an adaptation loses
 _DEV, _TEST = (0.25, 500), (0.3, 1000)
+_MOST_READ = 100_000  # pairs of the base's training text, which may be large
 _AT_ONCE = 64  # sentences between looks at the clock
 _CACHE = "own-translations.json"  # by source; beside the folder, so that it outlives the folder
 _HAS_REFERENCES = "references"  # the file that says so, and what the text is
@@ -31,7 +33,7 @@ GIVEN, OF_BASE = "general text", "the base's dev text"
 class General:
     """General text: what to train on besides the memory, and what to measure the loss by."""
 
-    mix: CorpusFiles  # sources with the model's own translations
+    mix: CorpusFiles  # sources with the model's own translations, or with references
     n_mix: int
     dev: CorpusFiles | None  # None: the memory's own sources are all there is
     test: CorpusFiles | None
@@ -39,9 +41,13 @@ class General:
     name: str = GIVEN  # or OF_BASE
 
 
-def dev_text_of(base: BundleFiles) -> list[CorpusFiles]:
-    """Return the dev sets of the base's config whose files are here and which have the tag of its translations."""
-    return [one for one in base.config.data.dev if one.tag == base.config.decode.tag and first_missing([one]) is None]
+def text_of(base: BundleFiles) -> tuple[list[CorpusFiles], list[CorpusFiles]]:
+    """Return the dev and the training text of the base's config, as far as it is here and has the tag in decode."""
+
+    def usable(texts: Iterable[CorpusFiles]) -> list[CorpusFiles]:
+        return [one for one in texts if one.tag == base.config.decode.tag and first_missing([one]) is None]
+
+    return usable(base.config.data.dev), usable(base.config.data.train)
 
 
 def prepare_general(
@@ -54,18 +60,18 @@ def prepare_general(
     *,
     n_mix: int,
     seconds: float,
-    of_base: Sequence[CorpusFiles] = (),
+    of_base: tuple[Sequence[CorpusFiles], Sequence[CorpusFiles]] = ((), ()),
 ) -> General:
     """Write the general text to the folder, which appears when it is complete; a second call reads it.
 
-    paths: files with both sides, two text files, or one text file in the source language; none: the text of_base, or
-    memory_sources if that has too few lines.
+    paths: files with both sides, two text files, or one text file in the source language. of_base: see `text_of`, for
+    use without paths; the dev text gives dev and test, too. If it has too few lines, memory_sources are all there is.
     memory_sources, held_out: the sources of the memory to train on, and the others; general text leaves all out.
     n_mix, seconds: the most sentences to translate for training, and the most time for that.
     """
     if not folder.exists():
         known = {*memory_sources, *held_out}
-        pairs, has_references = _read(paths, langs) if paths else (_pairs(of_base), True)
+        pairs, has_references = _read(paths, langs) if paths else (_pairs(of_base[0]), True)
         pairs = list(dict.fromkeys((src, tgt) for src, tgt in pairs if src.strip() and src not in known))
         if paths and len(pairs) < LEAST_LINES:
             raise DataError(
@@ -75,10 +81,12 @@ def prepare_general(
         is_separate = len(pairs) >= LEAST_LINES
         with atomic_folder(folder) as scratch:
             rest = _set_aside(pairs, scratch) if is_separate else [(src, "") for src in dict.fromkeys(memory_sources)]
+            if is_separate and not paths:
+                known |= {src for part in ("dev", "test") for src in read_lines(scratch / f"{part}.src")}
+                rest += [pair for pair in _pairs(of_base[1], _MOST_READ) if pair[0] not in known]
             if has_references and is_separate:
                 write_text(scratch / _HAS_REFERENCES, GIVEN if paths else OF_BASE)
-            mixed = _translations([src for src, _ in rest], n_mix, translator, seconds, folder.with_name(_CACHE))
-            _write(scratch, "mix", mixed)
+            _write(scratch, "mix", _mix(rest, n_mix, translator, seconds, folder.with_name(_CACHE)))
     mix = folder / "mix.src", folder / "mix.tgt"
     dev, test = (_corpus(folder, part) if (folder / f"{part}.src").exists() else None for part in ("dev", "test"))
     n_translated = sum(1 for _ in read_lines(mix[0]))
@@ -95,8 +103,10 @@ def _read(paths: Sequence[Path], langs: Languages | None) -> tuple[list[tuple[st
     return _pairs(corpora), True
 
 
-def _pairs(corpora: Sequence[CorpusFiles]) -> list[tuple[str, str]]:
-    return [(pair.src, pair.tgt) for pair in read_pairs(corpora) if pair.tgt.strip()]
+def _pairs(corpora: Sequence[CorpusFiles], most: int | None = None) -> list[tuple[str, str]]:
+    """Return the pairs, up to `most` of them, with text on both sides."""
+    pairs = ((pair.src, pair.tgt) for pair in read_pairs(corpora))
+    return list(islice((pair for pair in pairs if pair[0].strip() and pair[1].strip()), most))
 
 
 def _set_aside(pairs: list[tuple[str, str]], folder: Path) -> list[tuple[str, str]]:
@@ -110,20 +120,22 @@ def _set_aside(pairs: list[tuple[str, str]], folder: Path) -> list[tuple[str, st
     return rest
 
 
-def _translations(
-    sources: Sequence[str], n: int, translator: Translator, seconds: float, cache: Path
+def _mix(
+    pairs: Sequence[tuple[str, str]], n: int, translator: Translator, seconds: float, cache: Path
 ) -> list[tuple[str, str]]:
-    """Return up to n of the sources with the model's translations; cache: those of an earlier call, which it extends.
+    """Return up to n of the sources with the model's translations, or with their references where it has none.
 
-    seconds: the most time. Translations that look broken are left out.
+    seconds: the most time for translating. cache: the translations of an earlier call, which this one extends.
     """
     known: dict[str, str] = parse_json(cache.read_text(encoding="utf-8")) if cache.exists() else {}
-    there = [(src, known[src]) for src in sources if src in known][:n]
-    missing = evenly_spaced([src for src in sources if src not in known], n - len(there))
-    new = list(_translated(missing, translator, seconds))
-    if new:
-        write_text(cache, json.dumps(known | dict(new), ensure_ascii=False, indent=0) + "\n")
-    return [*there, *new]
+    chosen = [pair for pair in pairs if pair[0] in known][:n]
+    chosen += evenly_spaced([pair for pair in pairs if pair[0] not in known], n - len(chosen))
+    missing = list(dict.fromkeys(src for src, _ in chosen if src not in known))
+    if new := dict(_translated(missing, translator, seconds)):
+        known |= new
+        write_text(cache, json.dumps(known, ensure_ascii=False, indent=0) + "\n")
+    mixed = dict.fromkeys((src, known.get(src, reference)) for src, reference in chosen)
+    return [pair for pair in mixed if pair[1].strip()]
 
 
 def _translated(sources: Sequence[str], translator: Translator, seconds: float) -> Iterator[tuple[str, str]]:

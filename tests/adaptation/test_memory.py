@@ -12,6 +12,7 @@ from tiny_models import write_lines
 from mtkit.adaptation.general import prepare_general
 from mtkit.adaptation.memory import prepare_memory
 from mtkit.bundle import read_bundle, save_bundle
+from mtkit.config.data import CorpusFiles
 from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.data.corpus import read_pairs
 from mtkit.errors import DataError
@@ -138,6 +139,28 @@ def test_without_general_text_the_memorys_own_sources_are_mixed_in(tmp_path):
     general = prepare_general([], ["a", "b", "b"], set(), None, TRANSLATOR, tmp_path / "out", n_mix=9, seconds=1e9)
     assert [pair[:2] for pair in read_pairs([general.mix])] == [("a", "A"), ("b", "B")]
     assert general.dev is None and general.test is None
+
+
+def test_references_take_the_place_of_translations_for_which_there_is_no_time(tmp_path):
+    path = tsv(tmp_path / "general.tsv", [(f"line {i}", f"ligne {i}") for i in range(100)])
+    general = prepare_general([path], [], set(), ("en", "fr"), TRANSLATOR, tmp_path / "out", n_mix=20, seconds=-1)
+    assert {pair.tgt.replace("ligne", "line") == pair.src for pair in read_pairs([general.mix])} == {True}
+    assert general.n_mix == 20
+
+
+def test_the_training_text_of_the_base_is_mixed_in_but_not_measured(tmp_path):
+    dev, train = (
+        CorpusFiles(tsv=tsv(tmp_path / f"{name}.tsv", [(f"{name} {i}", f"{name} fr {i}") for i in range(60)]))
+        for name in ("dev", "train")
+    )
+    general = prepare_general(
+        [], ["dev 1"], {"train 1"}, None, TRANSLATOR, tmp_path / "out", n_mix=99, seconds=1e9, of_base=([dev], [train])
+    )
+    assert general.dev and general.test
+    measured = {pair.src for pair in read_pairs([general.dev, general.test])}
+    mixed = {pair.src for pair in read_pairs([general.mix])}
+    assert {src.split()[0] for src in measured} == {"dev"} and not measured & mixed
+    assert {f"train {i}" for i in range(60) if i != 1} < mixed and not {"dev 1", "train 1"} & mixed
 
 
 def test_what_the_model_has_translated_is_not_translated_again(tmp_path):

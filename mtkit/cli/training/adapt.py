@@ -49,7 +49,7 @@ def adapt(
             metavar="FILE",
             help="Other text that the model must keep translating well: a file with both sides, or a text file in "
             "the source language. Give two text files, source first, by giving the option twice. "
-            "Default: the dev text that the model's config names, if it is there.",
+            "Default: the dev and training text that the model's config names, if it is there.",
         ),
     ] = None,
     as_json: JsonOption = False,
