@@ -125,9 +125,10 @@ def _export_elsewhere(files: bundle.BundleFiles, to: Target, out: Path | None, a
     check_new_folder(out)
     log.info(f"model: {files.folder}")
 
-    from mtkit.interop import huggingface, marian
+    from mtkit.interop import marian
+    from mtkit.interop.huggingface import marianmt
 
-    (marian if to == "marian" else huggingface).export_bundle(files.folder, out)
+    (marian if to == "marian" else marianmt).export_bundle(files.folder, out)
     _log_written(files, out)
     if as_json:
         print(json.dumps({"folder": str(out)}))

@@ -77,8 +77,9 @@ def import_model(
     kind = _kind(path)
     _check_files(path, kind, src_vocab, tgt_vocab, src_spm, tgt_spm)
 
-    from mtkit.interop import argos, bergamot, huggingface, imported, marian, marian_vocabulary
+    from mtkit.interop import argos, bergamot, imported, marian, marian_vocabulary
     from mtkit.interop.ctranslate2 import folder as ctranslate2
+    from mtkit.interop.huggingface import marianmt
 
     languages = imported.Languages(src_lang, tgt_lang) if src_lang and tgt_lang else None
     if kind == "ctranslate2":
@@ -87,7 +88,7 @@ def import_model(
     elif kind == "argos":
         argos.import_model(path, out, languages)
     elif kind == "folder":
-        huggingface.import_model(path, out, languages)
+        marianmt.import_model(path, out, languages)
     elif kind == "bin":
         bergamot.import_model(path, out, languages)
     else:

@@ -19,9 +19,9 @@ from mtkit.bundle import Bundle, load_bundle
 from mtkit.config.model import ModelConfig
 from mtkit.errors import MtkitError
 from mtkit.files import atomic_folder
-from mtkit.interop import huggingface_vocabulary
 from mtkit.interop.handover import write_readme
-from mtkit.interop.huggingface_config import config_files, decode_config, generation, model_config, read_json
+from mtkit.interop.huggingface import marianmt_vocabulary
+from mtkit.interop.huggingface.config import config_files, decode_config, generation, model_config, read_json
 from mtkit.interop.imported import Languages, Origin, check_sides, save_imported
 from mtkit.interop.vocabulary import BANNED, Vocabularies, export_state, import_state
 from mtkit.model.positions import sinusoid_table
@@ -47,7 +47,7 @@ def import_model(folder: Path, out: Path, languages: Languages | None = None) ->
     path, tensors = _read_weights(folder)
     cfg = model_config(config, _positions(tensors, path), folder / "config.json")
     state = _to_state(tensors, cfg, path)
-    both = huggingface_vocabulary.read(folder, shared=cfg.tie == "all")
+    both = marianmt_vocabulary.read(folder, shared=cfg.tie == "all")
     start = _check(folder, config, both, {side: state[f"{side}_embedding.weight"].size(0) for side in ("src", "tgt")})
     layout = both.tgt.layout
     both = both.with_bos(None if start in (layout.pad, layout.unk, layout.eos) else start)
@@ -59,7 +59,7 @@ def import_model(folder: Path, out: Path, languages: Languages | None = None) ->
         details["pad_bias"] = float(state["output.bias"][PAD_ID])
         state["output.bias"][PAD_ID] = BANNED
     origin = Origin.from_file(path, FORMAT, src, tgt, details)
-    named = languages or huggingface_vocabulary.languages(folder)
+    named = languages or marianmt_vocabulary.languages(folder)
     check_sides((both.src.model, both.tgt.model), named, folder)
     decode = decode_config(generate, generation_file)
     save_imported(out, state, cfg, both.tokenizers(), decode, named, origin)
@@ -90,7 +90,7 @@ def export_bundle(folder: Path, out: Path) -> None:
     files = config_files(cfg, ids, bundle.config.decode, folder)
     separate = bool(origin.details.get("separate_vocabs", cfg.tie != "all"))
     with atomic_folder(out) as temporary:
-        huggingface_vocabulary.write(temporary, bundle, origin, separate=separate)
+        marianmt_vocabulary.write(temporary, bundle, origin, separate=separate)
         save_file(_to_tensors(state, cfg), temporary / _WEIGHTS, metadata={"format": "pt"})
         for name, values in files.items():
             text = json.dumps(values, indent=2) + "\n"

@@ -6,7 +6,7 @@ from typing import Any
 
 from mtkit.bundle import Bundle
 from mtkit.errors import DataError, MtkitError
-from mtkit.interop.huggingface_config import read_json
+from mtkit.interop.huggingface.config import read_json
 from mtkit.interop.imported import Languages, Origin
 from mtkit.interop.vocabulary import (
     Layout,
