@@ -60,11 +60,12 @@ class ModelConfig(Section):
         "pre",
         description="normalise before each sublayer (stable), or after it (as in the paper; needs a longer warm-up)",
     )
-    positions: Literal["sinusoidal", "marian", "learned", "rotary", "relative", "alibi"] = Field(
+    positions: Literal["sinusoidal", "marian", "fairseq", "learned", "rotary", "relative", "alibi"] = Field(
         "sinusoidal",
         description="position encoding; marian: sinusoids at Marian's rates and a decoder that starts from zeros, for "
-        "models imported from Marian or to be exported to it; relative: learned vectors for the distance between "
-        "two tokens; alibi: attention that fades with the distance, at a different fixed rate in each head",
+        "models imported from Marian or to be exported to it; fairseq: sinusoids at Marian's rates from position 2 on, "
+        "as in M2M-100 and NLLB; relative: learned vectors for the distance between two tokens; alibi: attention that "
+        "fades with the distance, at a different fixed rate in each head",
     )
     max_relative_distance: int = Field(
         16,
@@ -82,6 +83,11 @@ class ModelConfig(Section):
         True,
         description="end each source with <end>; false: the encoder does not see it, as in models imported from "
         "OpenNMT-py and Argos Translate",
+    )
+    end_first: bool = Field(
+        False,
+        description="let the decoder read <end> and then <start>, which is the token of the target language, as in "
+        "models imported from M2M-100 and NLLB",
     )
     embedding_dropout: float = Field(0.1, ge=0, lt=1, description="dropout on the sum of embeddings and positions")
     residual_dropout: float = Field(0.1, ge=0, lt=1, description="dropout on the output of each sublayer")
@@ -107,8 +113,10 @@ class ModelConfig(Section):
             return self
         if self.d_model % self.n_heads:
             raise ValueError(f"d_model={self.d_model} is not divisible by n_heads={self.n_heads}")
+        if self.end_first and self.positions == "learned":
+            raise ValueError("end_first=true does not work with positions=learned")
         if self.positions == "rotary" and (self.d_model // self.n_heads) % 2:
             raise ValueError(f"positions=rotary needs an even d_model / n_heads, not {self.d_model // self.n_heads}")
-        if self.positions in ("sinusoidal", "marian") and self.d_model % 2:
+        if self.positions in ("sinusoidal", "marian", "fairseq") and self.d_model % 2:
             raise ValueError(f"positions={self.positions} needs an even d_model, not {self.d_model}")
         return self

@@ -7,7 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-PositionKind = Literal["sinusoidal", "marian", "learned", "rotary", "relative", "alibi"]
+PositionKind = Literal["sinusoidal", "marian", "fairseq", "learned", "rotary", "relative", "alibi"]
+FAIRSEQ_FIRST = 2  # the position of the first token: fairseq counts from the number of its padding token, 1, plus one
 
 
 def sinusoid_table(n_positions: int, d_model: int, *, marian: bool = False) -> Tensor:
@@ -30,16 +31,21 @@ class SinusoidalPositions(nn.Module):
 
     table: Tensor
 
-    def __init__(self, d_model: int, *, marian: bool = False) -> None:
+    def __init__(self, d_model: int, kind: Literal["sinusoidal", "marian", "fairseq"] = "sinusoidal") -> None:
         super().__init__()
-        self.marian = marian
-        self.register_buffer("table", sinusoid_table(256, d_model, marian=marian), persistent=False)
+        self.kind = kind
+        self.register_buffer("table", self.table_of(256, d_model), persistent=False)
+
+    def table_of(self, n_positions: int, d_model: int) -> Tensor:
+        """Return the encodings of the first n_positions tokens: float32 (n_positions, d_model)."""
+        first = FAIRSEQ_FIRST if self.kind == "fairseq" else 0
+        return sinusoid_table(first + n_positions, d_model, marian=self.kind != "sinusoidal")[first:]
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """Add the positions from start on to x (..., L, D)."""
         table, end = self.table, start + x.size(-2)
         if end > table.size(0):  # other threads may grow it, too
-            self.table = table = sinusoid_table(2 * end, table.size(1), marian=self.marian).to(table.device)
+            self.table = table = self.table_of(2 * end, table.size(1)).to(table.device)
         return x + table[start:end]
 
 
@@ -158,6 +164,6 @@ def linear_biases(kind: PositionKind, n_heads: int) -> LinearBiases | None:
 
 def added_positions(kind: PositionKind, d_model: int, max_positions: int) -> nn.Module:
     """Make the module that adds positions to embeddings; it is called with (x, start)."""
-    if kind in ("sinusoidal", "marian"):
-        return SinusoidalPositions(d_model, marian=kind == "marian")
+    if kind in ("sinusoidal", "marian", "fairseq"):
+        return SinusoidalPositions(d_model, kind)
     return LearnedPositions(d_model, max_positions) if kind == "learned" else NoPositions()

@@ -147,11 +147,16 @@ class Transformer(Network):
 
         attention: lists, by the layer's index from 0, to add its attention to the source to: (B, H, T, S).
         """
+        n_before = int(self.cfg.end_first)  # positions before <start>, of which the caller sees nothing
+        if n_before:
+            tgt_in = F.pad(tgt_in, (n_before, 0), value=self.end_id)
         bias = self._with_linear_biases(causal_bias(tgt_in.size(1), tgt_in.device))
         x = self.embedding_dropout(self.tgt_positions(self._embed(tgt_in, self.tgt_embedding)))
         for index, layer in enumerate(self.decoder_layers):
             x = layer(x, bias, memory, pad_bias, attention.get(index) if attention else None)
-        return self.decoder_norm(x)
+        for heads in attention.values() if attention else ():
+            heads[:] = [weights[:, :, n_before:] for weights in heads]
+        return self.decoder_norm(x[:, n_before:])
 
     def start_decoding(self, src: Tensor, beam_size: int) -> "DecoderCache":
         """Encode src (B, S) and return a cache to decode beam_size hypotheses of each sentence."""
@@ -161,7 +166,10 @@ class Transformer(Network):
             pad_bias = F.pad(pad_bias, (0, n_empty), value=BLOCKED)
             cross = [(F.pad(k, (0, 0, 0, n_empty)), F.pad(v, (0, 0, 0, n_empty))) for k, v in cross]
         own = [layer.self_attention.new_cache(src.size(0), beam_size, memory) for layer in self.decoder_layers]
-        return DecoderCache(own, cross, pad_bias, Ancestry(src.size(0), beam_size, memory, self.linear_biases))
+        cache = DecoderCache(own, cross, pad_bias, Ancestry(src.size(0), beam_size, memory, self.linear_biases))
+        if self.cfg.end_first:
+            self.decode_step(src.new_full((src.size(0), beam_size), self.end_id), cache)
+        return cache
 
     def decode_step(self, last_ids: Tensor, cache: "DecoderCache") -> Tensor:
         """Advance every hypothesis by its newest token: last_ids (B, K) -> logits (B, K, V) for the next one.

@@ -40,9 +40,17 @@ def test_sinusoids_have_the_values_of_the_papers_formula() -> None:
 
 
 def test_marians_sinusoids_end_with_a_turn_of_a_ten_thousandth_a_position() -> None:
-    table = SinusoidalPositions(6, marian=True).table
+    table = SinusoidalPositions(6, "marian").table
     assert table[49, [0, 2]].tolist() == pytest.approx([math.sin(49), math.sin(49 / 10000)], abs=1e-6)
     assert table[49, [4, 5]].tolist() == pytest.approx([math.cos(49 / 100), math.cos(49 / 10000)], abs=1e-6)
+
+
+def test_fairseqs_sinusoids_count_from_two() -> None:
+    positions = SinusoidalPositions(6, "fairseq")
+    grown = positions(torch.zeros(700, 6))
+    for table in (positions.table, grown):
+        assert table[47, [0, 2]].tolist() == pytest.approx([math.sin(49), math.sin(49 / 10000)], abs=1e-6)
+        assert table[0, [0, 4]].tolist() == pytest.approx([math.sin(2), math.cos(2 / 100)], abs=1e-6)
 
 
 def test_positions_grow_with_the_sentence_and_start_where_told() -> None:

@@ -33,7 +33,7 @@ CHOICES: dict[str, list[str]] = {
     "tie": ["none", "decoder", "all"],
     "norm": ["layernorm", "rmsnorm"],
     "norm_position": ["pre", "post"],
-    "positions": ["sinusoidal", "marian", "learned", "rotary", "relative", "alibi"],
+    "positions": ["sinusoidal", "marian", "fairseq", "learned", "rotary", "relative", "alibi"],
     "activation": ["relu", "gelu", "silu", "swiglu"],
 }
 
@@ -176,6 +176,20 @@ class TestEveryVariant:
         assert logits.isfinite().all()
         logits.sum().backward()
         assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
+
+
+@torch.no_grad()
+def test_with_end_first_the_decoder_reads_end_before_what_it_is_given():
+    model, plain = (small_model(positions="fairseq", end_first=value) for value in (True, False))
+    plain.load_state_dict(model.state_dict())
+    src, tgt = some_ids(2, 6, SRC_VOCAB), some_ids(2, 20, TGT_VOCAB)
+    expected, attention = plain.hidden_and_alignment(src, torch.cat([torch.full((2, 1), 3), tgt], dim=1))
+    hidden, ours = model.hidden_and_alignment(src, tgt)
+    torch.testing.assert_close(hidden, expected[:, 1:])
+    torch.testing.assert_close(ours, attention[:, 1:])
+    cache = model.start_decoding(src, 1)
+    steps = [model.decode_step(column.view(2, 1), cache) for column in tgt.T]
+    torch.testing.assert_close(torch.cat(steps, dim=1), model.output(expected[:, 1:]), atol=2e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "relative", "alibi"])

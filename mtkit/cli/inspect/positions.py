@@ -21,7 +21,7 @@ _WIDTH = 256  # as of ModelConfig.d_model
 
 def show_positions(
     kind: Annotated[
-        Literal["sinusoidal", "marian", "learned", "rotary", "relative", "alibi"] | None,
+        Literal["sinusoidal", "marian", "fairseq", "learned", "rotary", "relative", "alibi"] | None,
         typer.Option(
             help="Show this kind by its formula, without a model; learned, relative: as initialised before training; "
             "alibi: for 8 heads."
@@ -63,7 +63,7 @@ def show_positions(
         raise UsageError("give either --kind, or a model with --model and --side")
     if kind == "alibi" and d_model is not None:
         raise UsageError("--d-model: alibi positions have no width")
-    if kind in ("sinusoidal", "marian", "rotary") and (d_model or _WIDTH) % 2:
+    if kind in ("sinusoidal", "marian", "fairseq", "rotary") and (d_model or _WIDTH) % 2:
         raise UsageError(f"--d-model {d_model}: {kind} positions use pairs of dimensions; give an even number")
 
     subject = None if kind else load_subject(model).model

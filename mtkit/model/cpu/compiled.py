@@ -38,6 +38,7 @@ class CompiledTransformer:
         self.is_recurrent = self.cfg.decoder == "ssru"
         self._aligning = model.alignment_layer, model.n_aligning_heads
         self._hidden_ids: tuple[int, ...] = model.hidden_ids
+        self._end_id: int = model.end_id
         of_bytes = precision == "int8"
         like = np.empty(0, np.uint8 if of_bytes else np.float32)
         is_rotary = self.cfg.positions == "rotary"
@@ -84,7 +85,10 @@ class CompiledTransformer:
         # other threads may change the attribute meanwhile
         encoder = self._encoder = _with_positions(self._encoder, self._src_positions, given.shape[1])
         decoding.encode(encoder, given[is_token], starts, cross)
-        return CompiledCache(self, starts, cross, beam_size, given.shape[1])
+        cache = CompiledCache(self, starts, cross, beam_size, given.shape[1])
+        if self.cfg.end_first:
+            self._advance(src.new_full((src.size(0), beam_size), self._end_id), cache)
+        return cache
 
     def decode_step(self, last_ids: Tensor, cache: "CompiledCache") -> Tensor:
         """Advance every hypothesis by its newest token: last_ids (B, K) -> logits (B, K, V) for the next one."""

@@ -29,6 +29,7 @@ KINDS: list[dict[str, object]] = [
     {"decoder": "ssru"},
     {"positions": "learned"},
     {"positions": "marian"},
+    {"positions": "fairseq", "end_first": True},
     {"positions": "rotary", "n_heads": 1, "activation": "silu"},
     {"positions": "rotary", "decoder": "ssru", "norm_position": "post"},
     MODERN,
