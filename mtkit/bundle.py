@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -18,6 +18,8 @@ from mtkit.config.reading.problems import Override
 from mtkit.config.schema import Config
 from mtkit.errors import BundleError, UsageError
 from mtkit.files import atomic_file, atomic_folder, parse_json, sha256_file, write_text
+from mtkit.tokens.languages import in_languages
+from mtkit.tokens.special_ids import BOS_ID
 from mtkit.tokens.tokenizer import Tokenizer, load_tokenizers
 from mtkit.version import __version__
 
@@ -63,6 +65,8 @@ class BundleFiles:
     src_tokenizer: Tokenizer
     tgt_tokenizer: Tokenizer
     manifest: Mapping[str, Any]
+    # the target token whose embedding <start> gets, because another language was chosen than the weights are for
+    start_id: int | None = field(default=None, kw_only=True)
 
     @property
     def has_one_sentence_a_line(self) -> bool:
@@ -152,7 +156,8 @@ def read_bundle(
     if task not in ("any", config.task):
         raise BundleError(f"{folder}: {_OTHER_TASK[config.task]}")
     src_tokenizer, tgt_tokenizer = load_tokenizers(folder, config.data.placeholders)
-    return BundleFiles(folder, config, src_tokenizer, tgt_tokenizer, manifest)
+    config, start_id = in_languages(config, (src_tokenizer, tgt_tokenizer), folder)
+    return BundleFiles(folder, config, src_tokenizer, tgt_tokenizer, manifest, start_id=start_id)
 
 
 def load_network(files: BundleFiles) -> "Network":
@@ -160,7 +165,11 @@ def load_network(files: BundleFiles) -> "Network":
     path = files.folder / _WEIGHTS
     _verify(path, str(files.manifest["sha256"].get(_WEIGHTS)))
     vocab_sizes = files.src_tokenizer.vocab_size, files.tgt_tokenizer.vocab_size
-    return _load_weights(path, files.config, *vocab_sizes)
+    network = _load_weights(path, files.config, *vocab_sizes)
+    if files.start_id is not None:
+        weight = cast("Transformer", network).tgt_embedding.weight.data
+        weight[BOS_ID] = weight[files.start_id]
+    return network
 
 
 def load_model(files: BundleFiles) -> "Transformer":

@@ -97,6 +97,12 @@ class DecodeConfig(Section):
     tag: str | None = Field(
         None, description="tag before each text, such as <2de>: one or several of the tags in the training text"
     )
+    src_lang: str | None = Field(
+        None,
+        description="language to translate from, if the model has several, such as M2M-100 and NLLB; `mtkit inspect "
+        "model` lists them; default: data.src_lang",
+    )
+    tgt_lang: str | None = Field(None, description="language to translate to; see src_lang; default: data.tgt_lang")
     on_suspect: Literal["retry", "warn", "mark", "off"] = Field(
         "retry",
         description="how to handle translations that look wrong (empty, looping, far too short or long, copied, or "
@@ -138,6 +144,12 @@ class DecodeConfig(Section):
         description="most source tokens to translate at once; mtkit splits longer input at ends of sentences or "
         "clauses, and joins the translations without losing text",
     )
+
+    @property
+    def languages(self) -> list[str]:
+        """The chosen languages as overrides, such as decode.tgt_lang=fr, for another process that reads the bundle."""
+        chosen = {"src_lang": self.src_lang, "tgt_lang": self.tgt_lang}
+        return [f"decode.{key}={code}" for key, code in chosen.items() if code is not None]
 
     @property
     def draws(self) -> bool:

@@ -152,7 +152,8 @@ class NativeInWorker:
         from mtkit.runtime import keep_freed_memory
 
         keep_freed_memory()
-        return native_engine([read_bundle(folder) for folder in self.folders], self.decode, "cpu", self.threads)
+        members = [read_bundle(folder, self.decode.languages) for folder in self.folders]
+        return native_engine(members, self.decode, "cpu", self.threads)
 
 
 @dataclass(frozen=True)

@@ -111,6 +111,11 @@ class Architecture:
         """The values that decode.tag can have."""
         return [] if self.tokenizers is None else self.tokenizers[0].tags()
 
+    @property
+    def languages(self) -> list[str]:
+        """The values that decode.src_lang and decode.tgt_lang can have; [] for a model of one direction."""
+        return self.tokenizers[0].languages() if self.tokenizers is not None and self.config.model.end_first else []
+
     @classmethod
     def from_bundle(cls, files: BundleFiles) -> "Architecture":
         """Return the architecture of a trained model without reading its weights."""

@@ -18,7 +18,7 @@ from mtkit.console import log
 from mtkit.errors import BundleError, DataError
 from mtkit.tokens.sentencepiece_file import Piece, PieceType, SentencePieceModel, parse
 from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from mtkit.tokens.tokenizer import SPACE
+from mtkit.tokens.tokenizer import SPACE, language_of_piece
 
 # The output bias of a row that the other system lacks: its probability is exactly 0. Finite in fp16, too.
 BANNED = -30000.0
@@ -219,6 +219,8 @@ class _Known:
         """Return the piece of this name. A new character becomes one: other systems look pieces up by name."""
         if name in self.by_text:
             return self.by_text[name]
+        if language_of_piece(name) is not None:
+            return Piece(name, type=PieceType.CONTROL)
         return Piece(name, self.unlikely) if len(name) == 1 else Piece(name, type=PieceType.UNUSED)
 
     def tag(self, name: str) -> Piece:
@@ -248,7 +250,7 @@ def _rewritten(model: SentencePieceModel, others: list[Piece], names: Sequence[s
     }
     pieces = [first[token_id] for token_id in range(_N_SPECIAL)] + others
     ids = {"unk": UNK_ID, "bos": BOS_ID, "eos": EOS_ID, "pad": PAD_ID}
-    return _with_pieces(model, pieces, ids)
+    return with_pieces(model, pieces, ids)
 
 
 def original_names(model: SentencePieceModel, layout: Layout) -> list[str]:
@@ -262,21 +264,21 @@ def original_names(model: SentencePieceModel, layout: Layout) -> list[str]:
 
 def original_spm(model: SentencePieceModel, layout: Layout) -> bytes:
     """Return the tokenizer of a system whose rows are its pieces."""
-    return _with_pieces(model, _original_pieces(model, layout), layout.special)
+    return with_pieces(model, _original_pieces(model, layout), layout.special)
 
 
 def text_spm(model: SentencePieceModel, layout: Layout) -> bytes:
     """Return the tokenizer of a system with its vocabulary in a separate file: only the pieces that cut text."""
     extra = model.pieces[len(model.pieces) - layout.n_unknown :]
-    added = _added(model)
+    added = added_names(model)
     pieces = [piece for piece in (*_original_pieces(model, layout), *extra) if piece.text not in added]
     texts = [piece.text for piece in pieces]
     names = original_names(model, layout)
     special = {name: None if row is None else texts.index(names[row]) for name, row in layout.special.items()}
-    return _with_pieces(model, pieces, special)
+    return with_pieces(model, pieces, special)
 
 
-def _with_pieces(model: SentencePieceModel, pieces: Sequence[Piece], special_ids: Mapping[str, int | None]) -> bytes:
+def with_pieces(model: SentencePieceModel, pieces: Sequence[Piece], special_ids: Mapping[str, int | None]) -> bytes:
     """Return the file with these pieces; the same bytes if it has them already."""
     processor = sentencepiece.SentencePieceProcessor(model_proto=model.serialize())
     same = all(getattr(processor, f"{name}_id")() == (-1 if n is None else n) for name, n in special_ids.items())
@@ -290,7 +292,7 @@ def _original_pieces(model: SentencePieceModel, layout: Layout) -> list[Piece]:
     return [by_row[row] for row in range(layout.size)]
 
 
-def _added(model: SentencePieceModel) -> set[str]:
+def added_names(model: SentencePieceModel) -> set[str]:
     """Return the pieces that exist only because the other system has rows of these names."""
     added = {piece.text for piece in model.pieces if piece.type is PieceType.UNUSED}
     added |= {piece.text for piece in model.pieces if _without_space(piece.text) != piece.text}

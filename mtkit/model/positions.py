@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 PositionKind = Literal["sinusoidal", "marian", "fairseq", "learned", "rotary", "relative", "alibi"]
+SinusoidKind = Literal["sinusoidal", "marian", "fairseq"]
 FAIRSEQ_FIRST = 2  # the position of the first token: fairseq counts from the number of its padding token, 1, plus one
 
 
@@ -31,7 +32,7 @@ class SinusoidalPositions(nn.Module):
 
     table: Tensor
 
-    def __init__(self, d_model: int, kind: Literal["sinusoidal", "marian", "fairseq"] = "sinusoidal") -> None:
+    def __init__(self, d_model: int, kind: SinusoidKind = "sinusoidal") -> None:
         super().__init__()
         self.kind = kind
         self.register_buffer("table", self.table_of(256, d_model), persistent=False)

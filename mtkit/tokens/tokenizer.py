@@ -25,6 +25,7 @@ from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 SPACE = "\u2581"  # how SentencePiece writes a space inside pieces
 _TAG_TYPES = (PieceType.NORMAL, PieceType.USER_DEFINED)
+_LANGUAGE = re.compile(r"<lang:(.+)>")  # a piece that is the token of a language, and never matches text
 _RECORD = "tokenizers.json"
 # A constant, not the number of cores: the trainer sums its statistics per thread, so the pieces depend on it.
 _TRAINING_THREADS = 4
@@ -83,6 +84,11 @@ class Tokenizer:
         pieces = (piece for piece in parse(self.serialized()).pieces if piece.type in _TAG_TYPES)
         texts = (piece.text.removeprefix(SPACE) for piece in pieces)
         return [text for text in texts if is_tag(text)]
+
+    def languages(self) -> list[str]:
+        """Return the codes of the languages that the model has tokens for; [] for a model of one direction."""
+        controls = (self._processor.id_to_piece(i) for i in range(self.vocab_size) if self._processor.is_control(i))
+        return [code for piece in controls if (code := language_of_piece(piece)) is not None]
 
     def _tag_id(self, tag: str) -> int:
         """Return the id of a tag; imported unigram models have it with a space before it."""
@@ -233,6 +239,17 @@ class Tokenizer:
     def byte_ids(self) -> list[int]:
         """Return the ids of the single bytes; [] without byte fallback."""
         return [token_id for token_id in range(self.vocab_size) if self._processor.is_byte(token_id)]
+
+
+def language_piece(code: str) -> str:
+    """Return the piece that is the token of a language."""
+    return f"<lang:{code}>"
+
+
+def language_of_piece(piece: str) -> str | None:
+    """Return the code of the language whose token this piece is; None for any other piece."""
+    match = _LANGUAGE.fullmatch(piece)
+    return match and match[1]
 
 
 def load_tokenizers(folder: Path, placeholders: Sequence[str] = ()) -> tuple[Tokenizer, Tokenizer]:

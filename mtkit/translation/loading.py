@@ -73,7 +73,7 @@ class _Load:
     def __call__(self) -> Translator:
         before, log.disabled = log.disabled, True
         try:
-            return self.of([read_bundle(folder) for folder in self.folders])
+            return self.of([read_bundle(folder, self.decode.languages) for folder in self.folders])
         finally:
             log.disabled = before
 

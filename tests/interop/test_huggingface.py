@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from mtkit.bundle import load_bundle, read_bundle
 from mtkit.cli import app
 from mtkit.errors import DataError, MtkitError
-from mtkit.interop.huggingface import marianmt
+from mtkit.interop.huggingface import folder as huggingface
 from mtkit.interop.vocabulary import Layout
 from mtkit.model.positions import sinusoid_table
 
@@ -82,7 +82,7 @@ def test_swapped_tokenizers_are_refused(make_folder, train_spm, tmp_path, separa
     for name, text in words.items():
         (folder / f"{name}.spm").write_bytes(train_spm([text] * 9, model_type="word"))
     with pytest.raises(MtkitError, match=r"source tokenizer .* fr, .* en: swap .*source\.spm"):
-        marianmt.import_model(folder, tmp_path / "bundle")
+        huggingface.import_model(folder, tmp_path / "bundle")
     assert not (tmp_path / "bundle").exists()
 
 
@@ -120,8 +120,8 @@ KINDS = [{}, {"separate": True}, {"separate": True, "tied": False}]
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_exporting_an_import_restores_every_bit(make_folder, tmp_path, kind):
     folder = make_folder(tmp_path / "hf", **kind)
-    marianmt.import_model(folder, tmp_path / "bundle")
-    marianmt.export_bundle(tmp_path / "bundle", tmp_path / "exported")
+    huggingface.import_model(folder, tmp_path / "bundle")
+    huggingface.export_bundle(tmp_path / "bundle", tmp_path / "exported")
     before, after = (load_file(path / "model.safetensors") for path in (folder, tmp_path / "exported"))
     assert set(before) == set(after)
     assert all(torch.equal(before[name], after[name]) for name in before)
@@ -132,7 +132,7 @@ def test_exporting_an_import_restores_every_bit(make_folder, tmp_path, kind):
     assert {key: new.get(key) for key in same} == {key: old[key] for key in same}
     generate = json.loads((tmp_path / "exported" / "generation_config.json").read_text())
     assert (generate["bad_words_ids"], generate["num_beams"]) == (old["bad_words_ids"], 6)
-    marianmt.import_model(tmp_path / "exported", tmp_path / "again")
+    huggingface.import_model(tmp_path / "exported", tmp_path / "again")
     for name in ("model.safetensors", "src.spm", "tgt.spm"):
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "bundle" / name).read_bytes(), name
 
@@ -141,16 +141,16 @@ def test_exporting_an_import_restores_every_bit(make_folder, tmp_path, kind):
     ("length_penalty", "normalization"), [(None, "average"), (1.0, "average"), (0.0, "none"), (0.8, "gnmt")]
 )
 def test_the_length_penalty_survives_import_and_export(make_folder, tmp_path, length_penalty, normalization):
-    marianmt.import_model(make_folder(tmp_path / "hf", length_penalty=length_penalty), tmp_path / "bundle")
+    huggingface.import_model(make_folder(tmp_path / "hf", length_penalty=length_penalty), tmp_path / "bundle")
     assert load_bundle(tmp_path / "bundle").config.decode.length_normalization == normalization
-    marianmt.export_bundle(tmp_path / "bundle", tmp_path / "exported")
+    huggingface.export_bundle(tmp_path / "bundle", tmp_path / "exported")
     generate = json.loads((tmp_path / "exported" / "generation_config.json").read_text())
     assert generate["length_penalty"] == (1.0 if length_penalty is None else length_penalty)
 
 
 def test_pad_starts_the_decoder_but_is_never_chosen(make_folder, tmp_path):
     folder = make_folder(tmp_path / "hf")
-    marianmt.import_model(folder, tmp_path / "bundle")
+    huggingface.import_model(folder, tmp_path / "bundle")
     bundle, tensors = load_bundle(tmp_path / "bundle"), load_file(folder / "model.safetensors")
     assert torch.equal(bundle.model.tgt_embedding.weight[2], tensors["model.shared.weight"][-1])
     assert (bundle.model.output.bias[[0, 2]] < -20000).all()
@@ -161,7 +161,7 @@ def test_pad_starts_the_decoder_but_is_never_chosen(make_folder, tmp_path):
 
 def test_a_tag_is_listed_and_can_be_chosen(make_folder, tmp_path):
     folder = make_folder(tmp_path / "hf")
-    marianmt.import_model(folder, tmp_path / "bundle")
+    huggingface.import_model(folder, tmp_path / "bundle")
     tokenizer = load_bundle(tmp_path / "bundle", ["decode.tag=>>fra<<"]).src_tokenizer
     assert tokenizer.tags() == [">>fra<<"]
     vocabulary = json.loads((folder / "vocab.json").read_text())
@@ -183,7 +183,7 @@ def test_a_tag_is_listed_and_can_be_chosen(make_folder, tmp_path):
 def test_logits_and_tokens_equal_those_of_transformers(make_folder, tmp_path, kind):
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
     folder = make_folder(tmp_path / "hf", **kind)
-    marianmt.import_model(folder, tmp_path / "bundle")
+    huggingface.import_model(folder, tmp_path / "bundle")
     bundle = load_bundle(tmp_path / "bundle")
     tokenizer = transformers.MarianTokenizer.from_pretrained(folder)
     model = transformers.MarianMTModel.from_pretrained(folder).eval()
@@ -208,8 +208,8 @@ NATIVE = [("none", "relu", "sinusoidal"), ("decoder", "gelu", "marian"), ("all",
 @pytest.mark.parametrize(("tie", "activation", "positions"), NATIVE)
 def test_importing_an_export_restores_every_bit(make_native, tmp_path, tie, activation, positions):
     bundle = make_native(tmp_path / "bundle", tie, activation=activation, positions=positions)
-    marianmt.export_bundle(bundle, tmp_path / "exported")
-    marianmt.import_model(tmp_path / "exported", tmp_path / "again")
+    huggingface.export_bundle(bundle, tmp_path / "exported")
+    huggingface.import_model(tmp_path / "exported", tmp_path / "again")
     for name in ("model.safetensors", "src.spm", "tgt.spm"):
         assert (tmp_path / "again" / name).read_bytes() == (bundle / name).read_bytes(), name
     before, after = load_bundle(bundle).config.model, load_bundle(tmp_path / "again").config.model
@@ -220,7 +220,7 @@ def test_importing_an_export_restores_every_bit(make_native, tmp_path, tie, acti
 def test_transformers_computes_the_logits_of_an_exported_bundle(make_native, tmp_path, tie, activation, positions):
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
     folder = make_native(tmp_path / "bundle", tie, activation=activation, positions=positions)
-    marianmt.export_bundle(folder, tmp_path / "exported")
+    huggingface.export_bundle(folder, tmp_path / "exported")
     bundle = load_bundle(folder)
     model = transformers.MarianMTModel.from_pretrained(tmp_path / "exported").eval()
     tokenizer = transformers.MarianTokenizer.from_pretrained(tmp_path / "exported")
@@ -246,7 +246,7 @@ def test_transformers_computes_the_logits_of_an_exported_bundle(make_native, tmp
 def test_a_bundle_that_marianmt_cannot_express_is_refused_by_key(make_native, tmp_path, key, value):
     bundle = make_native(tmp_path / "bundle", "decoder", **{key: value})
     with pytest.raises(MtkitError, match=rf"MarianMT.*model\.{key}={value}"):
-        marianmt.export_bundle(bundle, tmp_path / "exported")
+        huggingface.export_bundle(bundle, tmp_path / "exported")
     assert not (tmp_path / "exported").exists()
 
 
@@ -274,7 +274,7 @@ def test_a_bundle_that_marianmt_cannot_express_is_refused_by_key(make_native, tm
 def test_a_config_that_is_not_supported_is_named(make_folder, tmp_path, changes, message):
     folder = make_folder(tmp_path / "hf", **changes)
     with pytest.raises(MtkitError, match=message):
-        marianmt.import_model(folder, tmp_path / "bundle")
+        huggingface.import_model(folder, tmp_path / "bundle")
     assert not (tmp_path / "bundle").exists()
 
 
@@ -295,7 +295,7 @@ def test_tensors_that_do_not_fit_are_named(make_folder, tmp_path, damage, messag
     damage(tensors)
     save_file(tensors, folder / "model.safetensors")
     with pytest.raises(MtkitError, match=message):
-        marianmt.import_model(folder, tmp_path / "bundle")
+        huggingface.import_model(folder, tmp_path / "bundle")
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
@@ -306,16 +306,16 @@ def test_stored_positions_determine_the_kind_of_sinusoids(make_folder, tmp_path,
         table = sinusoid_table(64, 16, marian=marian)
         both = {f"model.{side}.embed_positions.weight": table.to(dtype, copy=True) for side in ("encoder", "decoder")}
         save_file({**tensors, **both}, folder / "model.safetensors")
-        marianmt.import_model(folder, tmp_path / "bundle")
+        huggingface.import_model(folder, tmp_path / "bundle")
         assert load_bundle(tmp_path / "bundle").config.model.positions == kind
 
 
 def test_pytorch_model_bin_with_tensors_is_read(make_folder, tmp_path):
     folder = make_folder(tmp_path / "hf")
-    marianmt.import_model(folder, tmp_path / "a")
+    huggingface.import_model(folder, tmp_path / "a")
     torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
-    marianmt.import_model(folder, tmp_path / "b")
+    huggingface.import_model(folder, tmp_path / "b")
     assert (tmp_path / "a" / "model.safetensors").read_bytes() == (tmp_path / "b" / "model.safetensors").read_bytes()
 
 
@@ -336,13 +336,13 @@ def test_a_weights_file_with_code_in_it_is_refused(make_folder, tmp_path):
     for content in (old.read_bytes(), pickle.dumps(Executed(), protocol=2), b"nothing", damaged):
         old.write_bytes(content)
         with pytest.raises(MtkitError, match=r"pytorch_model\.bin: refused"):
-            marianmt.import_model(folder, tmp_path / "bundle")
+            huggingface.import_model(folder, tmp_path / "bundle")
     torch.save([1, 2], old)
     with pytest.raises(MtkitError, match=r"pytorch_model\.bin: refused"):
-        marianmt.import_model(folder, tmp_path / "bundle")
+        huggingface.import_model(folder, tmp_path / "bundle")
     old.unlink()
     with pytest.raises(MtkitError, match=r"model\.safetensors .*pytorch_model\.bin"):
-        marianmt.import_model(folder, tmp_path / "bundle")
+        huggingface.import_model(folder, tmp_path / "bundle")
 
 
 @pytest.mark.parametrize(
@@ -363,7 +363,7 @@ def test_files_that_cannot_be_used_are_named(make_folder, tmp_path, name, conten
     folder = make_folder(tmp_path / "hf")
     (folder / name).write_text(content)
     with pytest.raises(MtkitError, match=message):
-        marianmt.import_model(folder, tmp_path / "bundle")
+        huggingface.import_model(folder, tmp_path / "bundle")
 
 
 def test_missing_files_are_named(make_folder, tmp_path):
@@ -372,4 +372,4 @@ def test_missing_files_are_named(make_folder, tmp_path):
         folder = Path(shutil.copytree(whole, tmp_path / name.replace(".", "-")))
         (folder / name).unlink()
         with pytest.raises(MtkitError, match=rf"{name}: .*No such file"):
-            marianmt.import_model(folder, tmp_path / "bundle")
+            huggingface.import_model(folder, tmp_path / "bundle")

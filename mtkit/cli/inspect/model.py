@@ -78,13 +78,16 @@ def show_model(
     summary = architecture.summary(n_src, n_tgt)
     if as_json:
         totals = {"parameters": summary.parameters, "multiply_adds": summary.multiply_adds}
-        print(json.dumps({**asdict(summary), "tags": architecture.tags, "total": totals}, indent=2, ensure_ascii=False))
+        known = {"tags": architecture.tags, "languages": architecture.languages}
+        print(json.dumps({**asdict(summary), **known, "total": totals}, indent=2, ensure_ascii=False))
     else:
         _print_layers(summary, every)
         print()
         _print_parts(summary)
         if architecture.tags:
             print(f"\ntags that decode.tag can name: {' '.join(architecture.tags)}")
+        if architecture.languages:
+            print(f"\nlanguages for --src-lang and --tgt-lang: {' '.join(architecture.languages)}")
 
 
 def _architecture(model: Path | None, config_path: Path | None, overrides: list[str]) -> model_summary.Architecture:

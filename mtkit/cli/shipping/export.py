@@ -126,9 +126,9 @@ def _export_elsewhere(files: bundle.BundleFiles, to: Target, out: Path | None, a
     log.info(f"model: {files.folder}")
 
     from mtkit.interop import marian
-    from mtkit.interop.huggingface import marianmt
+    from mtkit.interop.huggingface import folder as huggingface
 
-    (marian if to == "marian" else marianmt).export_bundle(files.folder, out)
+    (marian if to == "marian" else huggingface).export_bundle(files.folder, out)
     _log_written(files, out)
     if as_json:
         print(json.dumps({"folder": str(out)}))

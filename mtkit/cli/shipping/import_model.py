@@ -22,7 +22,8 @@ ModelArgument = Annotated[
     Path,
     typer.Argument(
         metavar="PATH",
-        help="Marian model (.npz or .bin), folder of Hugging Face's MarianMT or of CTranslate2, or Argos package.",
+        help="Marian model (.npz or .bin), folder of Hugging Face (MarianMT, M2M-100, NLLB) or CTranslate2, or Argos "
+        "package.",
     ),
 ]
 SrcVocabOption = Annotated[
@@ -62,9 +63,10 @@ def import_model(
     src_lang: SrcLangOption = None,
     tgt_lang: TgtLangOption = None,
 ) -> None:
-    """Convert a model of Marian, Hugging Face (OPUS-MT), CTranslate2 or Argos Translate to a bundle.
+    """Convert a model of Marian, Hugging Face (OPUS-MT, NLLB), CTranslate2 or Argos Translate to a bundle.
 
-    The command detects the format from the content, and prints the folder of the bundle.
+    The command detects the format from the content, and prints the folder of the bundle. A model of many languages
+    needs the usual ones; `mtkit translate` can choose others.
     """
     if not path.exists():
         from mtkit.bundle import hint_of_hub
@@ -79,7 +81,7 @@ def import_model(
 
     from mtkit.interop import argos, bergamot, imported, marian, marian_vocabulary
     from mtkit.interop.ctranslate2 import folder as ctranslate2
-    from mtkit.interop.huggingface import marianmt
+    from mtkit.interop.huggingface import folder as huggingface
 
     languages = imported.Languages(src_lang, tgt_lang) if src_lang and tgt_lang else None
     if kind == "ctranslate2":
@@ -88,7 +90,7 @@ def import_model(
     elif kind == "argos":
         argos.import_model(path, out, languages)
     elif kind == "folder":
-        marianmt.import_model(path, out, languages)
+        huggingface.import_model(path, out, languages)
     elif kind == "bin":
         bergamot.import_model(path, out, languages)
     else:

@@ -74,6 +74,18 @@ AlignmentsOption = Annotated[
 PrefixOption = Annotated[
     str, typer.Option(callback=valid_text, rich_help_panel=MODEL, help="Begin every translation with these words.")
 ]
+SrcLangOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CODE", rich_help_panel=MODEL, help="Language to translate from, if the model has several, as NLLB has."
+    ),
+]
+TgtLangOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CODE", rich_help_panel=MODEL, help="Language to translate to. Default: that of the bundle's config."
+    ),
+]
 TerminologyOption = Annotated[
     Path | None,
     typer.Option(
@@ -165,6 +177,8 @@ def translate(
     input_path: InputOption = None,
     output_path: JobOutputOption = None,
     beam_size: BeamSizeOption = None,
+    src_lang: SrcLangOption = None,
+    tgt_lang: TgtLangOption = None,
     n_best: NBestOption = None,
     as_json: JsonLinesOption = False,
     tokens: TokensOption = False,
@@ -219,7 +233,12 @@ def translate(
             "--live and --on-suspect mark"
         )
     chosen: dict[str, object] = {"terminology": terminology, "on_suspect": on_suspect, "engine": engine}
-    chosen |= {"workers": workers, **_engine_for(engine, looked_into=looked_into)}
+    chosen |= {
+        "src_lang": src_lang,
+        "tgt_lang": tgt_lang,
+        "workers": workers,
+        **_engine_for(engine, looked_into=looked_into),
+    }
     if workers is None and (looked_into or text) and not is_job:
         chosen["workers"] = 1  # the model must be in this process, or others would start too late
     _warn_of_arguments(text or [])

@@ -1,4 +1,4 @@
-"""Convert the JSON files of a MarianMT folder to the model and decode sections of a config, and back."""
+"""Convert the JSON files of a Hugging Face folder to the model and decode sections of a config, and back."""
 
 import json
 from collections.abc import Mapping
@@ -7,21 +7,24 @@ from typing import Any
 
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.model import ModelConfig
-from mtkit.errors import MtkitError
+from mtkit.errors import DataError, MtkitError
 from mtkit.files import parse_json
 from mtkit.interop.imported import checked, number
 from mtkit.interop.support import export_problems
 
 _ACTIVATIONS = {"relu": "relu", "swish": "silu", "silu": "silu", "gelu": "gelu"}
 _NORMALIZATIONS = {0.0: "none", 1.0: "average"}  # by length_penalty
-_FIXED: dict[str, tuple[Any, ...]] = {
-    "model_type": ("marian",),
-    "scale_embedding": (True,),
-    "normalize_before": (False, None),
-    "normalize_embedding": (False, None),
-    "add_final_layer_norm": (False, None),
-    "add_bias_logits": (False, None),
-    "static_position_embeddings": (True, None),
+M2M100 = "m2m_100"  # NLLB has this architecture, too
+_FIXED: dict[str, dict[str, tuple[Any, ...]]] = {
+    "marian": {
+        "scale_embedding": (True,),
+        "normalize_before": (False, None),
+        "normalize_embedding": (False, None),
+        "add_final_layer_norm": (False, None),
+        "add_bias_logits": (False, None),
+        "static_position_embeddings": (True, None),
+    },
+    M2M100: {"scale_embedding": (True, None), "tie_word_embeddings": (True, None)},
 }
 _SIZES = {"d_model": "d_model", "d_ff": "encoder_ffn_dim", "n_heads": "encoder_attention_heads"}
 
@@ -39,6 +42,14 @@ def read_json(path: Path) -> dict[str, Any]:
     return values
 
 
+def row_ids(path: Path) -> dict[str, int]:
+    """Read the pieces in a JSON file with their ids. Raises MtkitError if it contains anything else."""
+    rows = read_json(path)
+    if not all(isinstance(row, int) for row in rows.values()):
+        raise DataError(f"{path}: not a JSON object of pieces with their ids")
+    return rows
+
+
 def generation(folder: Path, config: Mapping[str, Any]) -> tuple[Path, Mapping[str, Any]]:
     """Return the file with the settings of decoding, generation_config.json or else config.json, and its content.
 
@@ -50,7 +61,10 @@ def generation(folder: Path, config: Mapping[str, Any]) -> tuple[Path, Mapping[s
 
 def model_config(config: Mapping[str, Any], positions: str, path: Path) -> ModelConfig:
     """Return the model section. Raises MtkitError, naming key and value, for what mtkit does not support."""
-    for key, known in _FIXED.items():
+    kind = config.get("model_type")
+    if kind not in [*_FIXED]:  # a list, since it may be unhashable
+        raise _unsupported(path, "model_type", kind, f"only {', '.join(_FIXED)}")
+    for key, known in _FIXED[kind].items():
         if (value := config.get(key)) not in known:
             raise _unsupported(path, key, value, f"only {json.dumps(known[0])}")
     activation = config.get("activation_function", "gelu")
@@ -72,7 +86,8 @@ def model_config(config: Mapping[str, Any], positions: str, path: Path) -> Model
     settings = {
         **{ours: config[theirs] for ours, theirs in numbers.items()},
         "activation": _ACTIVATIONS[activation],
-        "norm_position": "post",
+        "norm_position": "post" if kind == "marian" else "pre",
+        "end_first": kind == M2M100,
         "positions": positions,
         "embedding_dropout": dropout,
         "residual_dropout": dropout,
@@ -83,10 +98,10 @@ def model_config(config: Mapping[str, Any], positions: str, path: Path) -> Model
     return checked(ModelConfig, settings, path)
 
 
-def decode_config(generate: Mapping[str, Any], path: Path) -> DecodeConfig:
-    """Return the decode section. MarianMT divides a score by length^length_penalty; mtkit has that for 0 and 1 only.
+def decode_config(generate: Mapping[str, Any], path: Path, config: Mapping[str, Any]) -> DecodeConfig:
+    """Return the decode section, with limits if the model was trained on texts shorter than mtkit's usual limit.
 
-    path: for messages.
+    transformers divides a score by length^length_penalty; mtkit has that for 0 and 1 only. path: for messages.
     """
     settings: dict[str, Any] = {}
     if (beam_size := generate.get("num_beams")) is not None:
@@ -94,41 +109,47 @@ def decode_config(generate: Mapping[str, Any], path: Path) -> DecodeConfig:
     alpha = max(0.0, number(generate, "length_penalty", 1.0, path))
     settings["length_normalization"] = _NORMALIZATIONS.get(alpha, "gnmt")
     settings["length_penalty"] = alpha
+    longest = config.get("max_position_embeddings")
+    if isinstance(longest, int) and longest <= DecodeConfig().max_src_tokens:
+        settings |= {"max_src_tokens": longest - 1, "max_len": longest - 1}  # </s>
     return checked(DecodeConfig, settings, path)
 
 
 def config_files(cfg: ModelConfig, ids: Mapping[str, Any], decode: DecodeConfig, folder: Path) -> dict[str, Any]:
     """Return the contents of config.json and generation_config.json; ids: the keys that name or count tokens.
 
-    folder: of the bundle, for messages. Raises MtkitError, naming the key, for what MarianMT cannot compute.
+    folder: of the bundle, for messages. Raises MtkitError, naming the key, for what transformers cannot compute.
     """
     if problems := export_problems(cfg, "hf"):
         raise MtkitError(f"{folder}: {'; '.join(problems)}")
+    marian = {
+        "normalize_before": False,
+        "static_position_embeddings": True,
+        "share_encoder_decoder_embeddings": cfg.tie == "all",
+    }
     shape: dict[str, Any] = {
-        "model_type": "marian",
-        "architectures": ["MarianMTModel"],
+        "model_type": M2M100 if cfg.end_first else "marian",
+        "architectures": ["M2M100ForConditionalGeneration" if cfg.end_first else "MarianMTModel"],
         "is_encoder_decoder": True,
         "d_model": cfg.d_model,
         "activation_function": "swish" if cfg.activation == "silu" else cfg.activation,
         "scale_embedding": True,
-        "normalize_before": False,
-        "static_position_embeddings": True,
-        "max_position_embeddings": 512,
+        "max_position_embeddings": 1024 if cfg.end_first else 512,
         "dropout": cfg.residual_dropout,
         "attention_dropout": cfg.attention_dropout,
         "activation_dropout": cfg.ffn_dropout,
-        "share_encoder_decoder_embeddings": cfg.tie == "all",
         "tie_word_embeddings": cfg.tie != "none",
+        **({} if cfg.end_first else marian),
     }
     for side, n_layers in {"encoder": cfg.n_encoder_layers, "decoder": cfg.n_decoder_layers}.items():
         shape |= {f"{side}_layers": n_layers, f"{side}_ffn_dim": cfg.d_ff, f"{side}_attention_heads": cfg.n_heads}
     sizes = ("vocab_size", "decoder_vocab_size")
     alphas = {name: alpha for alpha, name in _NORMALIZATIONS.items()}
-    end = {"forced_eos_token_id": ids["eos_token_id"]}
+    end = {} if cfg.end_first else {"forced_eos_token_id": ids["eos_token_id"]}
     search = {
         "num_beams": decode.beam_size,
         "length_penalty": alphas.get(decode.length_normalization, decode.length_penalty),
-        "max_length": 512,
+        "max_length": 200 if cfg.end_first else 512,  # that of the published models
     }
     return {
         "config.json": {**shape, **{key: value for key, value in ids.items() if key != "bad_words_ids"}, **end},

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.bundle import Bundle
-from mtkit.errors import DataError, MtkitError
-from mtkit.interop.huggingface.config import read_json
+from mtkit.errors import MtkitError
+from mtkit.interop.huggingface.config import read_json, row_ids
 from mtkit.interop.imported import Languages, Origin
 from mtkit.interop.vocabulary import (
     Layout,
@@ -69,10 +69,7 @@ def write(folder: Path, bundle: Bundle, origin: Origin, *, separate: bool) -> No
 
 
 def _read_side(path: Path, spm: Path, options: dict[str, Any]) -> Vocabulary:
-    rows = read_json(path)
-    if not all(isinstance(row, int) for row in rows.values()):
-        raise DataError(f"{path}: not a JSON object of pieces with their ids")
-    names = in_order(rows, path)
+    names = in_order(row_ids(path), path)
     special = {}
     for key, default in {"unk": "<unk>", "eos": "</s>", "pad": "<pad>"}.items():
         value = options.get(f"{key}_token", default)

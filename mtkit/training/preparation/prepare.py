@@ -116,7 +116,7 @@ def prepare(
     torch.manual_seed(cfg.seed)
     model = new_network(cfg, *sizes).to(device)
     if cfg.train.init_from and not checkpoints.exist():
-        load_start(cfg.train.init_from, model, cfg.data.labels)
+        load_start(cfg.train.init_from, model, cfg.data.labels, cfg.data.tgt_lang)
     freeze(model, cfg.train.freeze)
     feed = _make_feed(cfg, text, mixtures, processes)
     updater = Updater(model, cfg.train, cfg.seed, precision, processes, lexicon)

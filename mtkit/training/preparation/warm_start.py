@@ -9,6 +9,7 @@ import torch
 from pydantic import ValidationError
 
 from mtkit.bundle import CHOSEN, find_model, load_network, read_bundle
+from mtkit.config.data import UNNAMED
 from mtkit.config.model import ModelConfig
 from mtkit.config.reading.differences import differences
 from mtkit.config.reading.loading import load_written_config
@@ -154,13 +155,15 @@ def _check_placeholders_of_start(cfg: Config) -> None:
         ) from None
 
 
-def load_start(origin: Path, model: Network, labels: Sequence[str] = ()) -> None:
+def load_start(origin: Path, model: Network, labels: Sequence[str] = (), tgt_lang: str = UNNAMED[1]) -> None:
     """Copy the weights of the bundle or run into the model; a classifier gets the weights that both have.
 
     A classifier takes the encoder with its embedding, from a translator or a classifier, and the output of a classifier
-    with the same labels. labels: the labels of the new model.
+    with the same labels. labels: the labels of the new model. tgt_lang: its target language, whose token a model of
+    many languages starts from.
     """
-    bundle = read_bundle(find_model(origin), task="any")
+    languages = [f"decode.tgt_lang={tgt_lang}"] if model.cfg.end_first else []
+    bundle = read_bundle(find_model(origin), languages, task="any")
     weights = load_network(bundle).state_dict()
     if isinstance(model, EncoderClassifier):
         own = model.state_dict()

@@ -1,0 +1,100 @@
+"""Import folders of M2M-100 and NLLB as bundles, and export such bundles again.
+
+Both have one architecture and one vocabulary for many languages. Each language has a token, which comes before a
+source; in the decoder, the target language's comes after </s>.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save_file
+
+from mtkit.bundle import load_bundle
+from mtkit.errors import MtkitError
+from mtkit.files import atomic_folder, write_text
+from mtkit.interop.handover import write_readme
+from mtkit.interop.huggingface import m2m100_vocabulary
+from mtkit.interop.huggingface.config import config_files, decode_config, generation, model_config
+from mtkit.interop.huggingface.tensors import OUTPUT_BIAS, WEIGHTS, positions_of, read_weights, to_state, to_tensors
+from mtkit.interop.imported import Languages, Origin, save_imported
+from mtkit.interop.vocabulary import Layout, export_state, import_state
+from mtkit.tokens.languages import find_language
+from mtkit.tokens.tokenizer import language_piece
+
+FORMAT = "huggingface m2m_100"
+
+
+def import_model(folder: Path, config: Mapping[str, Any], out: Path, languages: Languages | None) -> None:
+    """Write the model in a folder as a bundle; arguments and errors as for `folder.import_model`.
+
+    config: the content of config.json. languages: the direction that the bundle translates in by default.
+    """
+    generation_file, generate = generation(folder, config)
+    path, tensors = read_weights(folder)
+    cfg = model_config(config, positions_of(tensors, path, ("fairseq",)), folder / "config.json")
+    state = to_state(tensors, cfg, path)
+    vocabulary = m2m100_vocabulary.read(folder, n_rows=state["tgt_embedding.weight"].size(0))
+    _check_ids(folder / "config.json", config, vocabulary.names.layout)
+    chosen = _direction(folder, vocabulary, languages)
+    both = vocabulary.both()
+    layout = both.tgt.layout
+    start = both.tgt.names.index(language_piece(chosen.tgt))
+    state = import_state(state, cfg.tie, layout, layout, state["tgt_embedding.weight"][start])
+    details = {"tokenizer": vocabulary.kind, "n_pieces": vocabulary.n_pieces}
+    origin = Origin.from_file(path, FORMAT, layout, layout, details)
+    decode = decode_config(generate, generation_file, config)
+    save_imported(out, state, cfg, both.tokenizers(), decode, chosen, origin)
+
+
+def export_bundle(folder: Path, out: Path) -> None:
+    """Write a bundle as a folder that transformers loads as M2M-100 or NLLB.
+
+    Raises MtkitError if the model was not imported from such a folder, or if training has given it an output bias.
+    """
+    bundle = load_bundle(folder)
+    origin = Origin.from_bundle(bundle, FORMAT)
+    if not origin.details:
+        raise MtkitError(f"{folder}: does not record the vocabulary of the M2M-100 or NLLB folder that it comes from")
+    state = export_state(bundle.model.state_dict(), origin.src, origin.tgt)
+    tensors = to_tensors(state, bundle.config.model)
+    if tensors.pop(OUTPUT_BIAS).any():
+        raise MtkitError(
+            f"{folder}: training has given the output a bias, which M2M-100 and NLLB lack; set train.freeze: "
+            "[output.bias] to train without one"
+        )
+    ids = {
+        "vocab_size": origin.tgt.size,
+        "bos_token_id": m2m100_vocabulary.BOS,
+        "pad_token_id": origin.tgt.pad,
+        "eos_token_id": origin.tgt.eos,
+        "decoder_start_token_id": origin.tgt.eos,
+    }
+    files = config_files(bundle.config.model, ids, bundle.config.decode, folder)
+    with atomic_folder(out) as temporary:
+        m2m100_vocabulary.write(temporary, bundle, origin)
+        save_file(tensors, temporary / WEIGHTS, metadata={"format": "pt"})
+        for name, values in files.items():
+            write_text(temporary / name, json.dumps(values, indent=2) + "\n")
+        write_readme(temporary, bundle, "hf")
+
+
+def _check_ids(path: Path, config: Mapping[str, Any], layout: Layout) -> None:
+    """Raise MtkitError unless the decoder starts from </s>, and special tokens have the ids that the vocabulary has."""
+    ids = {"eos_token_id": layout.eos, "decoder_start_token_id": layout.eos, "pad_token_id": layout.pad}
+    for key, expected in ids.items():
+        if (value := config.get(key, expected)) != expected:
+            raise MtkitError(f"{path}: {key}: {value} is not supported; only {expected}, as in M2M-100 and NLLB")
+
+
+def _direction(folder: Path, vocabulary: m2m100_vocabulary.ManyLanguages, languages: Languages | None) -> Languages:
+    """Return the direction in the vocabulary's codes. Raises MtkitError if neither user nor folder names it."""
+    named = languages or m2m100_vocabulary.direction(folder)
+    if named is None:
+        raise MtkitError(
+            f"{folder}: the model translates between {len(vocabulary.languages)} languages; choose the usual ones with "
+            f"--src-lang and --tgt-lang (mtkit translate has these options, too): {', '.join(vocabulary.languages)}"
+        )
+    src, tgt = (find_language(code, vocabulary.languages, str(folder)) for code in (named.src, named.tgt))
+    return Languages(src, tgt)
