@@ -173,7 +173,11 @@ class TrainConfig(Section):
         "limit on updates, epochs or time",
     )
     average_best: int = Field(
-        4, ge=1, le=1000, description="average the weights of this many of the best checkpoints in the bundle"
+        4,
+        ge=1,
+        le=1000,
+        description="average the weights of this many of the best checkpoints in the bundle; the default with "
+        "schedule_free and a budget is 1",
     )
     average_last: int | None = Field(
         None, ge=1, le=1000, description="average this many of the last checkpoints instead of the best ones"

@@ -80,7 +80,12 @@ def with_its_choices(cfg: Config, *, started: bool) -> Config:
             chosen["batch_tokens"] = theirs.batch_tokens
         if cfg.train.budget and cfg.train.validate_sentences is None:
             chosen["validate_sentences"] = theirs.validate_sentences
-        for key in ("lr", "warmup_steps", "guided_alignment"):  # whose defaults depend on the limits, which may change
+        for key in (
+            "lr",
+            "warmup_steps",
+            "guided_alignment",
+            "average_best",
+        ):  # whose defaults depend on the limits, which may change
             if key not in cfg.train.model_fields_set:
                 chosen[key] = getattr(theirs, key)
     if cfg.task == "classify":

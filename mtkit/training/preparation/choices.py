@@ -15,13 +15,13 @@ from mtkit.training.update.optimizer_step import Updater
 from mtkit.training.validation.validator import Validator
 
 _FOR_UPDATES = 0.8  # of what a budget has left once the text is encoded; the rest is for validations and the end
-_FOR_VALIDATION = 0.01  # of a budget, for each validation
+_FOR_VALIDATION = 0.005  # of a budget, for each validation
 _LEAST_SENTENCES = 200  # of a dev set; BLEU on fewer says little
-_TO_FORECAST = 0.01  # of a budget
+_TO_FORECAST = 0.005  # of a budget
 
 
 def choose_learning(cfg: Config, reasons: dict[str, str]) -> Config:
-    """Return cfg with train.schedule resolved and, with a budget, train.guided_alignment; reasons as below."""
+    """Return cfg with train.schedule resolved and, with a budget, the keys that it decides; reasons as below."""
     values = learning_values(cfg)
     reasons |= {f"train.{key}": f"{value}, because the run has a budget" for key, value in values.items()}
     return cfg.model_copy(update={"train": cfg.train.model_copy(update={"schedule": cfg.train.decay} | values)})
@@ -75,6 +75,6 @@ def choose_validation(
         number = {"validate_sentences": min(n_sentences, validator.n_sentences)}
         cfg = cfg.model_copy(update={"train": cfg.train.model_copy(update=number)})
         validator = text.validator(cfg, updater.precision)
-        share = f"{_FOR_VALIDATION:.0%} of the budget, or {_LEAST_SENTENCES} of each dev set"
+        share = f"{_FOR_VALIDATION:.1%} of the budget, or {_LEAST_SENTENCES} of each dev set"
         reasons["train.validate_sentences"] = f"{validator.n_sentences}, because they take {share}"
     return cfg, validator, cost.seconds(validator.n_sentences)

@@ -4,6 +4,7 @@
 |-|-|-|
 | train.schedule | schedule_free | the model is good at any time, and no part of the run has a low rate |
 | train.guided_alignment | 0.1 | attention learns in fewer updates which words it must look at |
+| train.average_best | 1 with schedule_free | a mean of checkpoints is older than the last, which is a mean itself |
 | model.n_encoder_layers, n_decoder_layers | 2 if 3 leave under 4,000 updates | few updates cannot train deep models |
 | model.d_model, d_ff, n_heads | 128, 512, 2 if 256 wide still leaves under 500 updates | two updates for one |
 | train.batch_tokens | the largest of 1,024, 2,048, 4,096 that leaves 8,000 updates | few updates learn little |
@@ -19,7 +20,7 @@ A run that starts from a model (train.init_from) has other values:
 | train.batch_tokens | 1,024 if 4,096 would make fewer than 1,000 updates an epoch | a small text needs small updates |
 | model.*_dropout | the model's; the default if mtkit chose 0 for that model | tuning sees a small text many times |
 
-train.schedule and train.guided_alignment have these values only with a budget and without train.ema; runs of more than
+The first three keys have these values only with a budget and without train.ema; runs of more than
 15 minutes on one core have not been measured. A value in the config takes precedence. `scripts/results/rule.tsv` has
 the runs behind the rule.
 """
@@ -56,8 +57,11 @@ def learning_values(cfg: Config) -> dict[str, Any]:
     if cfg.task != "translate" or train.budget is None or train.init_from is not None or train.ema:
         return {}
     is_free = train.schedule == "auto" and train.adam_betas[0] and not train.lr_floor  # which only a cosine has
-    values: dict[str, Any] = {"schedule": "schedule_free"} if is_free else {}
-    return values if "guided_alignment" in train.model_fields_set else values | {"guided_alignment": GUIDED_ALIGNMENT}
+    values: dict[str, Any] = {"guided_alignment": GUIDED_ALIGNMENT}
+    if is_free:
+        values |= {"schedule": "schedule_free", "average_best": 1}
+    written = train.model_fields_set - {"schedule"}  # it may be auto
+    return {key: value for key, value in values.items() if key not in written}
 
 
 def should_be_shallow(model: ModelConfig, n_updates: int) -> bool:

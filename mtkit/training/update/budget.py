@@ -18,7 +18,7 @@ from mtkit.errors import TrainingError
 
 VALIDATE_EVERY = 500  # updates, unless the config or a budget says otherwise
 _INTERVALS = (10, 24)  # validations, if they came at the pace of the first or of the second half of the training time
-_MOST_VALIDATION = 0.1  # of the training time
+_MOST_VALIDATION = 0.05  # of the training time
 _LEAST_TRAINING = 0.2  # of the budget; less is an error
 _RESERVE = 1.1  # in the advice for a longer budget, under which a validation translates more
 _MARGIN_S, _MARGIN = 0.5, 0.005  # for the interpreter's exit; and a share of the budget

@@ -138,6 +138,7 @@ def test_a_model_with_time_for_too_few_updates_becomes_shallow(shaped, training_
         ({"schedule": "cosine"}, ("cosine", 0.1)),
         ({"guided_alignment": 0.0}, ("schedule_free", 0.0)),
         ({"ema": 0.9}, ("cosine", 0.0)),
+        ({"average_best": 2}, ("schedule_free", 0.1)),
         ({"lr_floor": 0.1}, ("cosine", 0.1)),
         ({"adam_betas": (0.0, 0.98)}, ("cosine", 0.1)),
         ({"budget": None, "max_steps": 100}, ("inverse_sqrt", 0.0)),
@@ -145,9 +146,14 @@ def test_a_model_with_time_for_too_few_updates_becomes_shallow(shaped, training_
 )
 def test_a_budget_chooses_how_a_translator_learns(make_config, changes, expected):
     reasons: dict[str, str] = {}
-    cfg = choose_learning(make_config(**{"max_steps": None, "budget": "6m", **changes}), reasons)
+    cfg = make_config(**{"max_steps": None, "budget": "6m", **changes})
+    if "average_best" not in changes:
+        cfg.train.model_fields_set.discard("average_best")
+    cfg = choose_learning(cfg, reasons)
     assert (cfg.train.schedule, cfg.train.guided_alignment) == expected
-    assert ("train.schedule" in reasons) == (expected[0] == "schedule_free")
+    is_mean = expected[0] == "schedule_free"
+    assert ("train.schedule" in reasons) == is_mean
+    assert cfg.train.average_best == changes.get("average_best", 1 if is_mean else 3)  # make_config says 3
 
 
 @pytest.mark.parametrize(

@@ -107,9 +107,9 @@ def test_it_validates_ten_to_twenty_times_unless_that_takes_too_long(run):
     )
     training = last_update - preparing
     share = (len(validated) - 1) * (validation + save) / training
-    assert share <= 0.1
-    assert 10 <= len(validated) <= 20 or share > 0.06
-    if share < 0.06:
+    assert share <= 0.05
+    assert 10 <= len(validated) <= 20 or share > 0.02
+    if len(validated) >= 10:
         middle = preparing + training / 2
         early, late = (sum(time <= middle for time in validated), sum(time > middle for time in validated))
         assert late > 1.5 * early
@@ -343,8 +343,8 @@ def test_a_real_run_validates_averages_and_writes_its_model_in_time(make_config,
     manifest = json.loads((result.bundle / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["training"]["stopped_by"] == result.stopped_by == "budget"
     entries = read_metrics(cfg.run_dir / "metrics.jsonl")
-    # each takes two seconds, and at most 10 % of the time may go into them: one in 20 seconds, and that at the end
-    assert 4 <= sum(entry["kind"] == "validation" for entry in entries) <= 9
+    # each takes two seconds, and at most 5 % of the time may go into them: one in 40 seconds, and that at the end
+    assert 2 <= sum(entry["kind"] == "validation" for entry in entries) <= 4
     assert [entry for entry in entries if entry["kind"] == "train"][-1]["lr"] < 0.1 * cfg.train.lr
 
 
