@@ -221,10 +221,10 @@ class Cutter:
 class Matcher:
     """Finds the matches of texts in a translation memory."""
 
-    def __init__(self, memory: "Memory", least: float, n_tokenizers: int) -> None:
-        """least: the lowest score of a match, from 0 to 1. n_tokenizers: source tokenizers of the translator."""
+    def __init__(self, memory: "Memory", threshold: int, n_tokenizers: int) -> None:
+        """threshold: the lowest score of a match, in percent. n_tokenizers: source tokenizers of the translator."""
         self._memory = memory
-        self._least = least
+        self._least = threshold / 100
         self._no_ids: tuple[Sequence[int], ...] = ((),) * n_tokenizers
 
     def settled_lines(self, lines: Sequence[str]) -> dict[int, Piece]:

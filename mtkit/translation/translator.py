@@ -26,6 +26,7 @@ from mtkit.text.capitals import Capitals, is_in_capitals, may_be_title
 from mtkit.text.lines import keep_edges
 from mtkit.tokens.placeholders import Replaced, restore
 from mtkit.tokens.protected import Protector
+from mtkit.tokens.special_ids import EOS_ID
 from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.translation import mbr
 from mtkit.translation.candidates import BLANK, Candidate, Translation, join_candidates
@@ -96,7 +97,7 @@ class Translator:
 
             langs = UNNAMED if files is None else (files.config.data.src_lang, files.config.data.tgt_lang)
             memory = load_memory(decode.memory, None if langs == UNNAMED else langs)
-            self.matcher = self._matcher(memory, decode.memory_threshold)
+            self.matcher = Matcher(memory, decode.memory_threshold, len(self.src_tokenizers))
         self.utility: mbr.Utility | None = None  # chooses among decode.mbr_samples draws; None: expected chrF
 
     @classmethod
@@ -173,11 +174,8 @@ class Translator:
     def with_memory(self, memory: "Memory | None", threshold: int = 100) -> "Translator":
         """Return a translator that uses this translation memory; threshold: as decode.memory_threshold, in percent."""
         other = copy(self)
-        other.matcher = None if memory is None else self._matcher(memory, threshold)
+        other.matcher = None if memory is None else Matcher(memory, threshold, len(self.src_tokenizers))
         return other
-
-    def _matcher(self, memory: "Memory", threshold: int) -> Matcher:
-        return Matcher(memory, threshold / 100, len(self.src_tokenizers))
 
     def __repr__(self) -> str:
         model = "" if self.files is None or self.is_ensemble else f"{str(self.files.folder)!r}, "
@@ -213,9 +211,8 @@ class Translator:
         what looks broken.
         """
         if prefix and self.matcher is not None:  # its translations begin with other words
-            return self.with_memory(None).session(
-                n_best=n_best, prefix=prefix, check_direction=check_direction, searches_again=searches_again
-            )
+            plain = self.with_memory(None).session
+            return plain(n_best=n_best, prefix=prefix, check_direction=check_direction, searches_again=searches_again)
         in_beam = self.engine.name == "native"
         decode = self.decode
         if not searches_again and decode.on_suspect == "retry":
@@ -416,10 +413,11 @@ class Translator:
         if self.engine.max_positions is not None:
             max_len = min(max_len, self.engine.max_positions)
         text, values = piece.replaced.text, piece.replaced.values
+        behind = self._match_ids(piece)
         once = tuple(self.tgt_tokenizer.piece_ids(list(values)))
         return Segment(
-            ids=ids,
-            others=tuple(others),
+            ids=[*ids, *behind] if behind else ids,
+            others=tuple([*of_other, *behind] for of_other in others),
             max_len=max_len,
             min_len=max(decode.min_len, int(decode.min_len_factor * len(ids))),
             prefix=piece.prefix,
@@ -430,6 +428,13 @@ class Translator:
             values=values,
             in_capitals=piece.in_capitals,
         )
+
+    def _match_ids(self, piece: Piece) -> list[int]:
+        """Return what a model that was trained with data.fuzzy reads behind a piece: EOS and its match's target."""
+        if piece.match is None or self.files is None or not (data := self.files.config.data).fuzzy:
+            return []
+        ids = self.tgt_tokenizer.encode(piece.match.tgt)
+        return [EOS_ID, *ids] if piece.n_tokens + 1 + len(ids) <= data.max_tokens else []
 
     def text_of(self, ids: Sequence[int], segment: Segment) -> str:
         """Return the text of a segment's translation, with tokens for the placeholders."""
