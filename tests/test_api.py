@@ -48,9 +48,9 @@ def test_import_loads_no_torch_until_a_name_needs_it():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_what_a_sentence_on_the_command_line_needs_loads_no_torch():
+def test_what_a_sentence_on_the_command_line_needs_loads_neither_torch_nor_the_settings_of_the_service():
     modules = "mtkit.translation.translator, mtkit.engines.ctranslate2, mtkit.cli.translating.translate"
-    code = f"import sys, {modules}; assert 'torch' not in sys.modules"
+    code = f"import sys, {modules}; assert not {{'torch', 'mtkit.config.serving'}} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

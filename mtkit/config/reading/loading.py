@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -15,8 +15,10 @@ from mtkit.config.reading.problems import Origin, Override, Problem, explain, or
 from mtkit.config.reading.yaml_text import KeyPath, ParsedYaml, YamlSyntaxError, dotted, format_yaml, parse_yaml
 from mtkit.config.schema import Config
 from mtkit.config.section import Section
-from mtkit.config.serving import KeyFile, ServeConfig
 from mtkit.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    from mtkit.config.serving import KeyFile, ServeConfig
 
 _Root = TypeVar("_Root", bound=Section)
 
@@ -50,16 +52,20 @@ def load_written_config(path: str | Path, overrides: Sequence[str] = ()) -> Conf
     return config if "augment" in config.model_fields_set else config.model_copy(update={"augment": NOTHING})
 
 
-def load_serve_config(path: str | Path | None = None, overrides: Sequence[str] = ()) -> ServeConfig:
+def load_serve_config(path: str | Path | None = None, overrides: Sequence[str] = ()) -> "ServeConfig":
     """Load the settings of a service from a YAML file, if any, and overrides such as "port=8080".
 
     Raises ConfigError, which lists all problems with their lines.
     """
+    from mtkit.config.serving import ServeConfig  # here, because every command loads this module
+
     return _load(ServeConfig, path, overrides)
 
 
-def load_key_file(path: str | Path) -> KeyFile:
+def load_key_file(path: str | Path) -> "KeyFile":
     """Load a file of hashed API keys. Raises ConfigError, which lists all problems with their lines."""
+    from mtkit.config.serving import KeyFile
+
     return _load(KeyFile, path, ())
 
 
