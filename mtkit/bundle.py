@@ -338,9 +338,11 @@ def _stored_weights(model_state: "Mapping[str, Tensor]", cfg: Config) -> "dict[s
     """Return what a bundle stores of a model's `state_dict()`: float32, shared weights once."""
     import torch
 
+    from mtkit.model.networks import network_to_load
+
     embeddings = [model_state.get(f"{side}_embedding.weight") for side in ("src", "tgt")]  # a classifier has one
     vocab_sizes = [0 if embedding is None else embedding.size(0) for embedding in embeddings]
-    second_names = _second_names(_new_model(cfg, *vocab_sizes))
+    second_names = _second_names(network_to_load(cfg, *vocab_sizes))
     return {
         name: weight.detach().to("cpu", torch.float32).contiguous()
         for name, weight in model_state.items()
@@ -356,7 +358,7 @@ def _load_weights(path: Path, cfg: Config, src_vocab_size: int, tgt_vocab_size: 
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    from mtkit.model.networks import count_network_weights
+    from mtkit.model.networks import count_network_weights, network_to_load
 
     n_weights, size = count_network_weights(cfg, src_vocab_size, tgt_vocab_size), path.stat().st_size
     if 4 * n_weights > size:  # float32; checked before memory is taken for them
@@ -364,7 +366,7 @@ def _load_weights(path: Path, cfg: Config, src_vocab_size: int, tgt_vocab_size: 
             f"{path}: the weights do not fit config.yaml and the tokenizers: {n_weights:,} weights need more than "
             f"the {size:,} bytes of the file"
         )
-    model = _new_model(cfg, src_vocab_size, tgt_vocab_size)
+    model = network_to_load(cfg, src_vocab_size, tgt_vocab_size)
     try:
         weights = load_file(path)
         missing, unexpected = model.load_state_dict(weights, strict=False)
@@ -389,15 +391,6 @@ def _refuse_not_finite(subject: str, weights: "Mapping[str, Tensor]") -> None:
             f"{subject} {name} contains NaN or infinity; average earlier checkpoints (`mtkit average --checkpoints`), "
             "convert the model again, or train again with a lower train.lr"
         )
-
-
-def _new_model(cfg: Config, src_vocab_size: int, tgt_vocab_size: int) -> "Network":
-    import torch
-
-    from mtkit.model.networks import new_network
-
-    with torch.random.fork_rng(devices=[]):  # initialising the weights must not move the caller's random state
-        return new_network(cfg, src_vocab_size, tgt_vocab_size)
 
 
 def _second_names(model: "Network") -> set[str]:

@@ -25,7 +25,7 @@ from mtkit.console import log
 from mtkit.data.sides import FILE as SIDES_FILE
 from mtkit.distributed.weights import load_weights
 from mtkit.errors import BundleError, CheckpointError, UsageError
-from mtkit.model.networks import new_network
+from mtkit.model.networks import network_to_load
 from mtkit.runs.record import read_record
 from mtkit.tokens.tokenizer import load_tokenizers
 from mtkit.training.update.checkpoint import Checkpoints
@@ -48,7 +48,7 @@ def average_checkpoints(run_dir: Path, steps: Sequence[int], out: Path) -> list[
         if not checkpoints.has_weights(step):
             raise CheckpointError(f"{checkpoints.folder}: the weights of step {step} are damaged; leave it out")
     cfg, (src, tgt) = load_written_config(run_dir / "config.yaml"), load_tokenizers(run_dir)
-    model = new_network(cfg, src.vocab_size, tgt.vocab_size)
+    model = network_to_load(cfg, src.vocab_size, tgt.vocab_size)
     load_weights(model, checkpoints.mean_weights(steps))
     spm = run_dir / "src.spm", run_dir / "tgt.spm"
     facts = read_record(run_dir).get("text", {}).get("facts", {})
