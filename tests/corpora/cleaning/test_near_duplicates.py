@@ -123,14 +123,24 @@ def test_no_pairs_at_all():
     assert not len(find_repeats([])[0])
 
 
-@given(cuts=st.lists(st.integers(1, 40), min_size=1, max_size=12), n_partitions=st.integers(1, 7), seed=st.integers())
-@settings(max_examples=20)
-def test_neither_windows_nor_partitions_change_the_result(cuts, n_partitions, seed):
+@pytest.fixture(scope="module")
+def misspelt_pairs():
     rng = random.Random(9)
     base = [pair(rng, 5) for _ in range(40)]
-    pairs = [misspelt(rng.choice(base), rng, 1) for _ in range(160)]
-    whole = find_repeats([pairs])
-    assert len(whole[0]) > 40
+    return [misspelt(rng.choice(base), rng, 1) for _ in range(160)]
+
+
+@pytest.fixture(scope="module")
+def repeats_of_all(misspelt_pairs):
+    later, earlier = find_repeats([misspelt_pairs])
+    assert len(later) > 40
+    return later.tolist(), earlier.tolist()
+
+
+@given(cuts=st.lists(st.integers(1, 40), min_size=1, max_size=12), n_partitions=st.integers(1, 7), seed=st.integers())
+@settings(max_examples=20)
+def test_neither_windows_nor_partitions_change_the_result(misspelt_pairs, repeats_of_all, cuts, n_partitions, seed):
+    pairs = misspelt_pairs
     keys, indices, sketches, start = [], [], np.zeros((len(pairs), SKETCH_WIDTH), np.uint16), 0
     while start < len(pairs):
         window = pairs[start : start + cuts[start % len(cuts)]]
@@ -146,4 +156,4 @@ def test_neither_windows_nor_partitions_change_the_result(cuts, n_partitions, se
         part = all_keys % np.uint64(n_partitions) == number
         found.append(repeats(all_keys[part], all_indices[part], sketches.__getitem__))
     later, earlier = first_of_each(*(np.concatenate(column) for column in zip(*found, strict=True)))
-    assert later.tolist() == whole[0].tolist() and earlier.tolist() == whole[1].tolist()
+    assert (later.tolist(), earlier.tolist()) == repeats_of_all

@@ -56,17 +56,24 @@ def pairs_with_repeats(n: int) -> Shard:
     return pairs
 
 
-@given(cuts=st.lists(st.integers(0, 90), max_size=5), partition_keys=st.sampled_from([50, 400, 1 << 22]))
-@settings(max_examples=12)
-def test_where_the_corpus_is_cut_changes_nothing(cuts, partition_keys):
+@pytest.fixture(scope="module")
+def corpus() -> tuple[Shard, list[tuple[int, int]]]:
+    """90 pairs, and the repeats among them: later, earlier."""
     pairs = pairs_with_repeats(90)
     later, earlier = find_repeats([pairs])
     assert len(later) > 25
+    return pairs, list(zip(later.tolist(), earlier.tolist(), strict=True))
+
+
+@given(cuts=st.lists(st.integers(0, 90), max_size=5), partition_keys=st.sampled_from([50, 400, 1 << 22]))
+@settings(max_examples=12)
+def test_where_the_corpus_is_cut_changes_nothing(corpus, cuts, partition_keys):
+    pairs, repeats = corpus
     bounds = [0, *sorted(cuts), len(pairs)]
     shards = [pairs[begin:end] for begin, end in pairwise(bounds)]
     places = [(shard, row) for shard, rows in enumerate(shards) for row in range(len(rows))]
     expected: list[dict[int, NearRepeat]] = [{} for _ in shards]
-    for one, first in zip(later.tolist(), earlier.tolist(), strict=True):
+    for one, first in repeats:
         (shard, row), (first_shard, first_row) = places[one], places[first]
         expected[shard][2 * row] = NearRepeat(first_shard, 1000 * first_shard + first_row)
     assert found(shards, partition_keys) == expected
