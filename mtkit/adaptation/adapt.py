@@ -80,7 +80,8 @@ def adapt(
 ) -> Judgement:
     """Adapt the model of a bundle, or resume: OUT has the memory's parts, the run, the report, and a better model.
 
-    OUT/model appears only if the adapted model is significantly better on the memory's test text.
+    OUT/model appears only if the adapted model is significantly better on the memory's test text, and does not lose too
+    much on general text.
     budget: wall time of the whole command, such as "10m". general_paths: see `prepare_general`. since: the
     time.monotonic() from which the budget counts; default: now.
     Raises KeyboardInterrupt, after saving, if the user stops it, and MtkitError for input that makes it impossible.
@@ -353,7 +354,10 @@ class _Adaptation:
             ]
         chosen = chosen_share(points, self._most_lost(prepared.general))
         curve = [replace(point, is_chosen=point == chosen) for point in points]
-        log.info("dev BLEU by share of the tuned weights: " + ", ".join(f"{p.share:g}: {p.domain:.2f}" for p in curve))
+        for point in curve:
+            elsewhere = "" if point.general is None else f", {prepared.general.name} {point.general:.2f}"
+            chosen_one = " (chosen)" if point.is_chosen else ""
+            log.info(f"dev BLEU, {point.share:.0%} tuned: memory {point.domain:.2f}{elsewhere}{chosen_one}")
         return curve, at(chosen.share)
 
     @staticmethod
