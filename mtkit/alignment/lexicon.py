@@ -26,8 +26,9 @@ _TENSION = 4.0  # of links to the diagonal (Dyer et al. 2013, section 3.2)
 _LEAST = 0.5  # probability of a link (Liang et al. 2006, section 4: the mean of both directions)
 _LEAST_SAVED = 1e-3  # probability
 # To learn from: of Tatoeba (en-fr), 98,000 pairs in 8 s of processor time with 0.6 GB, or 29,000 in 2 s with 0.2 GB.
-# The alignment error rate of an unguided model falls from 31.5 % to 11.9 % and 12.3 %.
-LINKS_TO_GUIDE, LINKS_TO_ALIGN = 10_000_000, 3_000_000
+# The alignment error rate of an unguided model falls from 31.5 % to 11.9 % and 12.3 %. The smaller one guides as well:
+# dev BLEU 35.6 after 1,290 updates (de-en), where two runs with the larger one reached 34.5 and 34.6.
+_MOST_LINKS = 3_000_000
 
 
 @dataclass(frozen=True)
@@ -106,10 +107,9 @@ class AlignmentLexicon:
         tgt: EncodedSide,
         src_vocab_size: int,
         tgt_vocab_size: int,
-        most_links: int = LINKS_TO_ALIGN,
     ) -> "AlignmentLexicon":
-        """Learn from an even sample of sentence pairs that have about most_links links, pairs of positions."""
-        sample = sample_pairs(src.lengths, tgt.lengths, most_links)
+        """Learn from an even sample of sentence pairs that have about _MOST_LINKS links, pairs of positions."""
+        sample = sample_pairs(src.lengths, tgt.lengths, _MOST_LINKS)
         src, tgt = src.take(sample), tgt.take(sample)
         return cls(_Table.learn(src, tgt, tgt_vocab_size), _Table.learn(tgt, src, src_vocab_size))
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mtkit.alignment.coverage import FILE as ALIGNMENT_FILE
-from mtkit.alignment.lexicon import LINKS_TO_ALIGN, LINKS_TO_GUIDE, AlignmentLexicon
+from mtkit.alignment.lexicon import AlignmentLexicon
 from mtkit.bundle import AUGMENTED, LETTERS_RATIO, SHARE_OF_SEVERAL, add_to_bundle
 from mtkit.config.data import CorpusFiles, DevCorpus
 from mtkit.config.schema import Config
@@ -98,11 +98,9 @@ class ParallelText:
     def alignment_lexicon(self) -> AlignmentLexicon:
         """See TrainingText."""
         src, tgt = self.tokenizers
-        most_links = LINKS_TO_ALIGN
         if self.cfg.train.guided_alignment:
             log.info("guided alignment: learning which tokens translate which")
-            most_links = LINKS_TO_GUIDE
-        lexicon = AlignmentLexicon.learn(self.train.src, self.train.tgt, src.vocab_size, tgt.vocab_size, most_links)
+        lexicon = AlignmentLexicon.learn(self.train.src, self.train.tgt, src.vocab_size, tgt.vocab_size)
         self.train.release()
         return lexicon
 
