@@ -70,8 +70,8 @@ def _unpack(path: Path, folder: Path) -> None:
         raise DataError(f"{path}: not a package of Argos Translate, or damaged ({error})") from error
     if others:
         log.info(
-            f"{path}: left out {counted(len(others), 'other file')}, such as {others[0]}: mtkit splits sentences "
-            "itself and opens no pickles"
+            f"{path}: did not read {counted(len(others), 'file')} that mtkit does not need, such as {others[0]}; mtkit "
+            "splits text into sentences by itself"
         )
 
 
