@@ -7,13 +7,15 @@ from difflib import SequenceMatcher
 from itertools import chain
 from typing import Any
 
+from mtkit.alignment.forced import ForcedPair
 from mtkit.config.decoding import DecodeConfig
 from mtkit.engines.ctranslate2 import CTranslate2Engine
 from mtkit.evaluation.metrics.scores import corpus_bleu
 from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
 from mtkit.pair_files.lines import windows
 from mtkit.pair_files.pairs import Pair
-from mtkit.search.hypothesis import Hypothesis
+from mtkit.scoring.scoring import native_models, token_log_probs
+from mtkit.search.hypothesis import Engine, Hypothesis
 from mtkit.translation.candidates import Candidate
 from mtkit.translation.translator import Translator
 
@@ -134,7 +136,9 @@ class Parity:
 
 
 def measure_parity(comparisons: Sequence[Comparison], threads: int, tick: Callable[[int], object]) -> Parity:
-    """Compare native translators with those of CTranslate2, greedily and with the beam of their config, on all texts.
+    """Compare translators of the original with those of the export on all texts.
+
+    They search greedily, and with the beam of their config.
 
     tick: called with the number of lines just translated, `n_translated` in total.
     """
@@ -146,11 +150,13 @@ def measure_parity(comparisons: Sequence[Comparison], threads: int, tick: Callab
         greedy_native = greedy_native or originals
         searches.append(_search_parity(comparisons, beam_size, originals, exports, native_s, seconds))
     engine = comparisons[0].exported.engine
-    assert isinstance(engine, CTranslate2Engine)
+    kind, computes_in = "float32", engine.arithmetic
+    if isinstance(engine, CTranslate2Engine):
+        kind, computes_in = engine.quantization, engine.computes_in
     mean, most = _score_difference(comparisons, greedy_native)
     sizes = {one.text.name: len(one.text.sources) for one in comparisons}
     n_lines = sum(sizes.values())
-    return Parity(n_lines, engine.quantization, engine.computes_in, threads, mean, most, searches, sizes)
+    return Parity(n_lines, kind, computes_in, threads, mean, most, searches, sizes)
 
 
 def measure_types(
@@ -239,6 +245,15 @@ def token_agreement(first: Sequence[Candidate], second: Sequence[Candidate]) -> 
     return common / total if total else 1.0
 
 
+def _log_probs(engine: Engine, pairs: Sequence[tuple[Sequence[int], Hypothesis]]) -> list[float]:
+    """Return the engine's log-probability of each hypothesis, given its source."""
+    if isinstance(engine, CTranslate2Engine):
+        return engine.score(pairs)
+    [model] = native_models(engine, "a comparison")
+    forced = [ForcedPair(src, hypothesis.ids, hypothesis.finished) for src, hypothesis in pairs]
+    return [sum(of_tokens) for of_tokens in token_log_probs(model, forced)]
+
+
 def _score_difference(
     comparisons: Sequence[Comparison], candidates: Sequence[Sequence[Candidate]]
 ) -> tuple[float, float]:
@@ -255,11 +270,7 @@ def _score_difference(
             for ids, c in zip(encoded, of_text, strict=True)
             if 0 < len(ids) <= limit
         ]
-    engine = comparisons[0].exported.engine
-    assert isinstance(engine, CTranslate2Engine)
-    differences = [
-        abs(log_prob - hypothesis.log_prob)
-        for log_prob, (_, hypothesis) in zip(engine.score(pairs), pairs, strict=True)
-    ]
+    scores = _log_probs(comparisons[0].exported.engine, pairs)
+    differences = [abs(log_prob - hypothesis.log_prob) for log_prob, (_, hypothesis) in zip(scores, pairs, strict=True)]
     n_tokens = sum(len(hypothesis.ids) + hypothesis.finished for _, hypothesis in pairs)
     return sum(differences) / max(1, n_tokens), max(differences, default=0.0)

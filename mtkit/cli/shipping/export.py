@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from mtkit.interop import parity as parities
 
 _T = TypeVar("_T")
-COMPARISON = "Comparison of a CTranslate2 or Argos model with the original"
-_COMPARED = ("ctranslate2", "argos")
+COMPARISON = "Comparison with the original"
+_QUANTIZED = ("ctranslate2", "argos")
 
 
 OutOption = Annotated[
@@ -76,31 +76,20 @@ def export(
 ) -> None:
     """Write a model in the format of CTranslate2, Argos Translate, Marian or Hugging Face.
 
-    The command writes a CTranslate2 model into the bundle, where `mtkit translate` finds it, if its translations of dev
-    sentences agree with those of the original. It prints how well they agree, and stores the figures in parity.json.
-    The tolerances depend on --quantization. Unless training has done so, the command also measures on dev whether the
-    native engine can decode in int8.
+    The command writes a model if its translations of dev sentences agree with those of the original: a CTranslate2
+    model into the bundle, where `mtkit translate` finds it. For Marian and Hugging Face, it imports what it wrote, and
+    compares that. It prints how well they agree, and stores the figures in parity.json. The tolerances depend on
+    --quantization. Unless training has done so, the command also measures on dev whether the native engine can decode
+    in int8.
     """
     from mtkit import bundle
     from mtkit.interop import parity as parities
 
     folder = bundle.find_model(model)
     files = bundle.read_bundle(folder)
-    if to not in _COMPARED:
-        if quantization != "float32":
-            raise UsageError(f"--quantization {quantization} needs --to ctranslate2 or argos")
-        if any(value is not None for value in (src, ref, lines, min_agreement, max_score_difference, max_bleu_drop)):
-            raise UsageError(
-                f"--to {to}: mtkit compares only a CTranslate2 or Argos model with the original; leave out --src, "
-                "--ref, --lines, --min-agreement, --max-score-difference, --max-bleu-drop"
-            )
-        _export_elsewhere(files, to, out, as_json)
-        return
-
-    if to == "argos":
-        out = _package(out)
-    elif out is not None:
-        check_other_folder(out)
+    if to not in _QUANTIZED and quantization != "float32":
+        raise UsageError(f"--quantization {quantization} needs --to ctranslate2 or argos")
+    _check_place(to, out)
     wanted = {
         "token_agreement": min_agreement,
         "score_difference": max_score_difference,
@@ -108,36 +97,29 @@ def export(
     }
     given = {key: value for key, value in wanted.items() if value is not None}
     tolerance = replace(parities.DEFAULT_TOLERANCES[quantization], **given)
-    parity = _export_compared(files, to, out, quantization, _texts(files, src, ref, lines or 500), tolerance)
+    texts = [] if src is None and _lacks_dev(files, to) else _texts(files, src, ref, lines or 500)
+    parity = _export_compared(files, to, out, quantization, texts, tolerance)
     if out is None and src is None:
         from mtkit.runs.export import measure_int8
 
         measure_int8(bundle.read_bundle(folder))
     if as_json:
-        print(json.dumps({"folder": str(out or files.folder / "ctranslate2"), **parity.as_json()}, indent=2))
-    else:
+        certificate = {} if parity is None else parity.as_json()
+        print(json.dumps({"folder": str(out or files.folder / "ctranslate2"), **certificate}, indent=2))
+    elif parity is not None:
         _print_certificate(parity)
 
 
-def _export_elsewhere(files: bundle.BundleFiles, to: Target, out: Path | None, as_json: bool) -> None:
-    if out is None:
-        raise UsageError(f"--to {to} needs --out, the folder to write to")
-    check_new_folder(out)
-    log.info(f"model: {files.folder}")
-
-    from mtkit.interop import marian
-    from mtkit.interop.huggingface import folder as huggingface
-
-    (marian if to == "marian" else huggingface).export_bundle(files.folder, out)
-    _log_written(files, out)
-    if as_json:
-        print(json.dumps({"folder": str(out)}))
-
-
-def _package(out: Path | None) -> Path:
-    if out is None or out.suffix != ".argosmodel" or out.is_dir():
+def _check_place(to: Target, out: Path | None) -> None:
+    """Raise UsageError unless the format can be written to this place."""
+    if to == "argos" and (out is None or out.suffix != ".argosmodel" or out.is_dir()):
         raise UsageError("--to argos needs --out, a file that ends with .argosmodel")
-    return out
+    if to == "ctranslate2" and out is not None:
+        check_other_folder(out)
+    if to in ("marian", "hf"):
+        if out is None:
+            raise UsageError(f"--to {to} needs --out, the folder to write to")
+        check_new_folder(out)
 
 
 def _export_compared(
@@ -147,26 +129,28 @@ def _export_compared(
     quantization: Quantization,
     texts: list[parities.ComparedText],
     tolerance: parities.Tolerance,
-) -> parities.Parity:
+) -> parities.Parity | None:
     from mtkit import runtime
-    from mtkit.interop import argos
+    from mtkit.interop import argos, reimported
     from mtkit.interop import parity as parities
     from mtkit.interop.ctranslate2 import export as ctranslate2
 
     log.info(f"model: {files.folder}")
     threads = runtime.set_threads(files.config.decode.threads)
     n_lines = sum(len(text.sources) for text in texts)
+    parity: parities.Parity | None
     with progress_bar(parities.n_translated(files.config.decode, n_lines), "comparing", "line") as bar:
-        rest = quantization, texts, tolerance, threads, bar.update
-        if to == "argos" and out is not None:
-            parity = argos.export_bundle(files, out, *rest)
+        rest = texts, tolerance, threads, bar.update
+        if to in _QUANTIZED or out is None:
+            write = argos.export_bundle if to == "argos" and out is not None else ctranslate2.export_bundle
+            parity = write(files, out, quantization, *rest)  # type: ignore[arg-type]
         else:
-            parity = ctranslate2.export_bundle(files, out, *rest)
+            parity = reimported.export_bundle(files, to, out, *rest)
     if out is None:
         log.info(f"written: {files.folder / 'ctranslate2'}")
     else:
         _log_written(files, out)
-        for failure in parity.failing_types(tolerance):
+        for failure in parity.failing_types(tolerance) if parity else ():
             log.warning(f"{out}: {failure}; let your program choose another type")
     return parity
 
@@ -179,6 +163,16 @@ def _log_written(files: bundle.BundleFiles, out: Path) -> None:
     if left := handover.left_to_the_program(files.config):
         readme = f"{handover.README} in it" if out.is_file() else out / handover.README
         log.warning(f"{out} does not include {' and '.join(left)}: your program must do this itself; see {readme}")
+
+
+def _lacks_dev(files: bundle.BundleFiles, to: Target) -> bool:
+    """Return whether a format that needs no comparison has no text for one; then warn."""
+    from mtkit.data import corpus as corpora
+
+    lacks = to not in _QUANTIZED and corpora.first_missing(files.config.data.dev) is not None
+    if lacks:
+        log.warning(f"{files.folder}: no dev text, so the export is not compared with the model; give text with --src")
+    return lacks
 
 
 def _texts(files: bundle.BundleFiles, src: Path | None, ref: Path | None, n_lines: int) -> list[parities.ComparedText]:

@@ -93,7 +93,7 @@ def write_compared(
     for_others: whether to compare it in all types that this machine computes in, because other programs choose one.
     """
     model = load_model(files)
-    texts = [_as_read(files, text) for text in texts]
+    texts = [as_read(files, text) for text in texts]
     tokenizers = files.src_tokenizer.with_placeholders(()), files.tgt_tokenizer.with_placeholders(())
     src_pieces, tgt_pieces = (tokenizer.pieces(range(tokenizer.vocab_size)) for tokenizer in tokenizers)
     write_model(model, src_pieces, tgt_pieces, folder, quantization)
@@ -127,7 +127,7 @@ def _other_types(default: str) -> list[str]:
     return sorted({names.get(kind, kind) for kind in library.get_supported_compute_types("cpu")} - {default})
 
 
-def _as_read(files: BundleFiles, text: ComparedText) -> ComparedText:
+def as_read(files: BundleFiles, text: ComparedText) -> ComparedText:
     """Return the text with reserved tokens for its placeholders.
 
     They are ordinary text here: only the native engine can require them, and both engines must search alike.

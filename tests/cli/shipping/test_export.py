@@ -179,13 +179,6 @@ def test_bleu_uses_the_tokenizer_of_the_target_language(bundle, tmp_path, monkey
     assert set(cuts) == {"zh"}
 
 
-@pytest.mark.parametrize("option", [("--lines", 3), ("--src", "text"), ("--max-bleu-drop", 0)])
-def test_options_of_the_comparison_are_refused_with_other_formats(bundle, tmp_path, option):
-    result = run("--to", "marian", "--model", bundle, "--out", tmp_path / "out", *option)
-    assert result.exit_code == 2
-    assert "--to marian" in result.stderr and option[0] in result.stderr
-
-
 def test_a_package_needs_a_file_to_write_to(bundle, tmp_path):
     for place in ([], ["--out", tmp_path / "folder"]):
         result = run("--to", "argos", "--model", bundle, *place)

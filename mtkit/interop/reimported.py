@@ -1,0 +1,77 @@
+"""Export a bundle to Marian or Hugging Face, import the result, and compare both models on real lines."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from mtkit.bundle import BundleFiles, load_model, read_bundle
+from mtkit.engines.native import NativeEngine
+from mtkit.errors import MtkitError
+from mtkit.files import atomic_folder
+from mtkit.interop import marian
+from mtkit.interop.ctranslate2.export import CERTIFICATE, as_read
+from mtkit.interop.huggingface import folder as huggingface
+from mtkit.interop.imported import Languages
+from mtkit.interop.parity import ComparedText, Comparison, Parity, Tolerance, measure_parity
+from mtkit.interop.support import Target
+from mtkit.translation.translator import Translator
+
+
+def export_bundle(
+    files: BundleFiles,
+    to: Target,
+    out: Path,
+    texts: Sequence[ComparedText],
+    tolerance: Tolerance,
+    threads: int,
+    tick: Callable[[int], object] = lambda n_lines: None,
+) -> Parity | None:
+    """Write the model to a new folder, with its certificate if there is text to compare on.
+
+    to: marian or hf. texts, tick: see `measure_parity`. Raises MtkitError, and writes nothing, if the format cannot
+    express the model or the export is beyond the tolerance.
+    """
+    with atomic_folder(out) as final, tempfile.TemporaryDirectory() as temporary:
+        exported, again = Path(temporary, "exported"), Path(temporary, "again")
+        (marian if to == "marian" else huggingface).export_bundle(files.folder, exported)
+        parity = None
+        if texts:
+            parity = _parity(files, to, exported, again, texts, threads, tick)
+            if failures := parity.failures(tolerance):
+                raise MtkitError(
+                    f"the export to {to} differs too much from the model and is not written: {'; '.join(failures)}"
+                )
+            (exported / CERTIFICATE).write_text(json.dumps(parity.as_json(), indent=2) + "\n", encoding="utf-8")
+        shutil.copytree(exported, final, dirs_exist_ok=True)
+    return parity
+
+
+def _parity(
+    files: BundleFiles,
+    to: Target,
+    exported: Path,
+    again: Path,
+    texts: Sequence[ComparedText],
+    threads: int,
+    tick: Callable[[int], object],
+) -> Parity:
+    if to == "marian":
+        marian.import_model(exported / "model.npz", again)
+    else:
+        data = files.config.data
+        # the names of languages matter only to a model of many; for others, they would be checked against the text
+        named = Languages(data.src_lang, data.tgt_lang) if files.config.model.end_first else Languages()
+        huggingface.import_model(exported, again, named)
+    texts = [as_read(files, text) for text in texts]
+    original, other = _translators(files, files, texts), _translators(read_bundle(again), files, texts)
+    comparisons = [Comparison(*one) for one in zip(texts, original, other, strict=True)]
+    return measure_parity(comparisons, threads, tick)
+
+
+def _translators(model: BundleFiles, settings: BundleFiles, texts: Sequence[ComparedText]) -> list[Translator]:
+    engine = NativeEngine([load_model(model)])
+    tokenizers = model.src_tokenizer.with_placeholders(()), model.tgt_tokenizer.with_placeholders(())
+    decodes = (settings.config.decode.model_copy(update={"tag": text.tag}) for text in texts)
+    return [Translator(engine, *tokenizers, decode, tgt_lang=settings.config.data.tgt_lang) for decode in decodes]
