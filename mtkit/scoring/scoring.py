@@ -169,8 +169,8 @@ class Scorer:
 def score_candidates(translator: "Translator", translations: "Sequence[Translation]") -> list[list[PairScore]]:
     """Score each token of each candidate of each translation; in fp32 the sum is what the search reported.
 
-    With a shortlist it is not, because fewer tokens then share the probability. Blank lines, and those translated in
-    segments, are not scored: their `problem` says why.
+    With a shortlist it is not, because fewer tokens then share the probability. Blank lines, those translated in
+    segments, and those with an exact match in a translation memory are not scored: their `problem` says why.
     Raises MtkitError if the translator's engine is not the native one.
     """
     models = native_models(translator.engine, "token scores")
@@ -183,6 +183,8 @@ def score_candidates(translator: "Translator", translations: "Sequence[Translati
         longest = max(map(len, srcs))
         in_segments = translation.n_segments > 1 or longest > limit
         problem = BLANK if not longest else "the line was translated in segments" if in_segments else None
+        if any(match.is_exact for match in translation.matches):
+            problem = "a translation memory has the translation of the line, or of a part of it"
         problems.append(problem)
         if problem is None:
             for pairs, src in zip(members, srcs, strict=True):

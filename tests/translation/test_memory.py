@@ -18,6 +18,7 @@ from mtkit.documents.sentence_translator import SentenceTranslator
 from mtkit.errors import DataError
 from mtkit.memory.index import write_memory
 from mtkit.pair_files.pairs import Pair
+from mtkit.scoring.scoring import score_candidates
 from mtkit.tokens.special_ids import EOS_ID
 from mtkit.translation.translator import Translator
 
@@ -78,6 +79,12 @@ def test_a_model_of_matches_reads_the_target_of_a_similar_sentence_behind_the_so
     assert segments(translator, 0.0) == [without]
     assert segments(translator, 0.5) == [[*without, EOS_ID, *translator.tgt_tokenizer.encode("CINQ")]]
     assert EOS_ID not in segments(translator, 0.5, "two cats")[0]
+
+
+def test_the_tokens_of_an_exact_match_are_not_scored(translator):
+    exact, other = score_candidates(translator, list(translator.stream(["two dogs", "two cats"])))
+    assert (exact[0].pieces, other[0].problem) == ([], None)
+    assert "memory" in (exact[0].problem or "")
 
 
 def test_the_counts_of_matches_are_logged_and_absorbed(translator, caplog):
