@@ -17,17 +17,15 @@ _NAMES: dict[Target, str] = {
 }
 # The supported values of keys that a format supports only in part.
 _KNOWN: dict[Target, dict[str, tuple[str | bool, ...]]] = {
-    "ctranslate2": {"decoder": ("attention",), "end_first": (False,)},
-    "argos": {"decoder": ("attention",), "end_first": (False,)},
+    "ctranslate2": {"decoder": ("attention",)},
+    "argos": {"decoder": ("attention",)},
     "marian": {
-        "end_first": (False,),
         "norm": ("layernorm",),
         "positions": ("marian",),
         "src_end": (True,),
         "activation": ("relu", "silu"),  # Marian's gelu is x sigmoid(1.702 x), not ours
     },
     "hf": {
-        "end_first": (False,),
         "norm": ("layernorm",),
         "norm_position": ("post",),
         "positions": ("sinusoidal", "marian"),
@@ -39,7 +37,6 @@ _KNOWN: dict[Target, dict[str, tuple[str | bool, ...]]] = {
 # Of Hugging Face's other architecture, for models that come from there.
 _M2M100: dict[str, tuple[str | bool, ...]] = {
     **_KNOWN["hf"],
-    "end_first": (True,),
     "norm_position": ("pre",),
     "positions": ("fairseq",),
     "tie": ("all",),
@@ -51,8 +48,9 @@ def export_problems(cfg: "ModelConfig", target: Target, model: "Transformer | No
 
     model: the trained model, if there is one yet, whose weights are checked too.
     """
-    is_m2m100 = target == "hf" and cfg.end_first
-    name, supported = ("M2M-100", _M2M100) if is_m2m100 else (_NAMES[target], _KNOWN[target])
+    if cfg.end_first and target != "hf":
+        return ["mtkit writes a model with model.end_first=True, such as NLLB, for Hugging Face only (--to hf)"]
+    name, supported = ("M2M-100", _M2M100) if cfg.end_first else (_NAMES[target], _KNOWN[target])
     problems = [
         f"{name} has no counterpart of model.{key}={value}; only {' or '.join(map(str, known))}"
         for key, known in supported.items()

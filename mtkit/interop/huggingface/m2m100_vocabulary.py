@@ -60,6 +60,8 @@ def read(folder: Path, n_rows: int) -> ManyLanguages:
 
     Raises MtkitError if a file is missing, if it names no language, or if it does not fit the embedding.
     """
+    if not (folder / SPM).exists():  # newer versions of transformers save only tokenizer.json
+        raise DataError(f"{folder / SPM}: No such file; copy it from the folder that the model comes from")
     model = read_spm(folder / SPM)
     if (folder / _VOCAB).is_file():
         kind, path = "m2m_100", folder / _VOCAB
