@@ -28,6 +28,7 @@ from mtkit.interop.huggingface import folder as huggingface
 from mtkit.interop.imported import Languages
 from mtkit.interop.vocabulary import Layout
 from mtkit.model.positions import sinusoid_table
+from mtkit.training.preparation.warm_start import load_start
 from mtkit.translation.translator import Translator
 
 SENTENCES = ["I love oranges.", "The cat sleeps under the table.", "It rains: do you see the Zug?"]
@@ -299,6 +300,14 @@ def test_another_process_decodes_in_the_chosen_language(make_folder, tmp_path):
     expected = load_bundle(bundle, ["decode.tgt_lang=de"]).model.tgt_embedding.weight
     assert torch.equal(engine.models[0].tgt_embedding.weight, expected)
     assert not torch.equal(load_bundle(bundle).model.tgt_embedding.weight, expected)
+
+
+def test_training_starts_from_the_token_of_its_own_target_language(make_folder, tmp_path):
+    folder, path = imported(make_folder, tmp_path)
+    model = load_bundle(path).model.new_like()
+    load_start(path, model, tgt_lang="de")
+    table = load_file(folder / "model.safetensors")["model.shared.weight"]
+    assert torch.equal(model.tgt_embedding.weight[2], table[row_of_language(folder, "nllb", "deu_Latn")])
 
 
 def test_a_model_of_one_direction_refuses_other_languages(make_native, tmp_path):
