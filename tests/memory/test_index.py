@@ -52,6 +52,14 @@ def _scored(sources, text, least):
             yield source, score
 
 
+def test_the_best_of_many_units_with_the_same_rare_words_is_found():
+    rare = [(f"tom sees {i}a {i}b {i}c", "x") for i in range(200)]
+    frequent = [(f"the red cat {i}d {i}e", "x") for i in range(300)]
+    match = memory_of(*rare, *frequent, ("tom sees the red dog", "y")).best("tom sees the red cat", 0.7)
+    assert match is not None
+    assert (match.tgt, match.percent) == ("y", 80)
+
+
 def test_a_score_is_the_share_of_tokens_that_need_no_edit():
     # Page 5 of 9. -> Page 6 of 9.: one of the five tokens is replaced
     assert fuzzy_score(tokens_of("Page 5 of 9."), tokens_of("Page 6 of 9.")) == pytest.approx(0.8)
