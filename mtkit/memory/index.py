@@ -7,6 +7,7 @@ when no other candidate can be better. It is exact unless more than MOST_SCORED 
 """
 
 import math
+import re
 import sqlite3
 import threading
 from collections import Counter
@@ -21,6 +22,7 @@ from mtkit.config.decoding import LEAST_MATCH
 from mtkit.errors import DataError
 from mtkit.files import atomic_file
 from mtkit.memory.fuzzy import EXACT, exact_key, fuzzy_score, normalized, tokens_of
+from mtkit.pair_files.lines import as_column
 from mtkit.pair_files.pairs import Languages, Pair, place_of
 from mtkit.text.placeholders import PLACEHOLDER_IN_LINE
 
@@ -28,6 +30,7 @@ MOST_SCORED = 4096  # candidates of a text, which bounds the time of a search
 _AT_ONCE = 128  # candidates
 _ROWS = 10_000  # units that are indexed at once
 _UNIT_BITS = 32
+_SPACES = re.compile(" +")  # a translation keeps special ones, such as the no-break spaces of French
 _VERSION = 1
 _APPLICATION = 0x6D746D31
 _SCHEMA = (
@@ -293,7 +296,7 @@ def _build(connection: sqlite3.Connection, pairs: Iterable[Pair], langs: Languag
 def _rows(pairs: Iterable[Pair], vocabulary: dict[str, int]) -> Iterator[tuple[object, ...]]:
     """Yield the rows of the units, and number their tokens; of a path only the name is kept."""
     for pair in pairs:
-        src, tgt = normalized(pair.src), normalized(pair.tgt)
+        src, tgt = normalized(pair.src), _SPACES.sub(" ", as_column(pair.tgt)).strip()
         if src and tgt:
             tokens = [vocabulary.setdefault(token, len(vocabulary)) for token in tokens_of(src)]
             yield (

@@ -82,6 +82,15 @@ def test_spaces_around_words_and_composed_letters_do_not_matter():
     assert (match.tgt, match.percent, match.place) == ("A coffee.", 100, "m.tmx: unit 1")
 
 
+@pytest.mark.parametrize("target", ["C\u2019est vrai\u202f?", "5\u00a0%", "\u4f60\u597d\u3000\u5417", "cafe\u0301"])
+def test_a_translation_keeps_its_special_spaces_and_letters(target):
+    assert memory_of(("a", target)).best("a", 1).tgt == target
+
+
+def test_a_translation_is_one_line():
+    assert memory_of(("a", " one\n  two\tthree\u2028four ")).best("a", 1).tgt == "one two three four"
+
+
 def test_of_several_translations_the_most_frequent_wins_and_then_the_latest():
     memory = memory_of(("Open", "Ouvrir"), ("Open", "Ouvert"), ("Open", "Ouvrir"), ("Save", "A"), ("Save", "B"))
     assert [match.tgt for match in map(memory.exact, ("Open", "Save")) if match] == ["Ouvrir", "B"]

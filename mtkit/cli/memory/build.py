@@ -28,7 +28,10 @@ def build(
     from mtkit.corpora.cleaning import sources
     from mtkit.data import corpus
     from mtkit.memory import index
+    from mtkit.pair_files.corpus_files import check_distinct
 
     files, languages = sources.find_corpora(corpora, langs)
+    inputs = [*corpora, *(path for one in files for path in one.paths)]
+    check_distinct([("--output", output)], inputs)
     n_units = index.write_memory(output, corpus.read_pairs(files), languages)
     log.info(f"{output}: {counted(n_units, 'unit')}, {'-'.join(languages)}")

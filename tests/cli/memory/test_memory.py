@@ -47,6 +47,15 @@ def test_files_of_different_languages_are_refused():
     assert not Path("m.sqlite").exists()
 
 
+@pytest.mark.parametrize("output", ["m.tmx", "./n.tsv"])
+def test_a_memory_does_not_replace_a_file_that_it_is_built_from(output):
+    before = Path(output).read_text()
+    result = memory("build", "m.tmx", "n.tsv", "--langs", "en-fr", "-o", output)
+    assert result.exit_code == 2
+    assert output.removeprefix("./") in result.stderr
+    assert Path(output).read_text() == before
+
+
 def test_a_search_names_the_command_that_builds_a_memory():
     for name, problem in (("m.tmx", "not a memory"), ("missing", "no such file")):
         result = memory("search", name, "Yes.")
