@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what development needs into .venv, then checks format, style, types, import layers, English and behaviour.
 #   scripts/test.sh          the checks and the default tests
-#   scripts/test.sh unit     the checks and the quickest tests, under a minute
+#   scripts/test.sh unit     the checks and the quickest tests, about a minute and a half
 #   scripts/test.sh slow     the checks and the tests that the default leaves out
 # Further arguments go to pytest: `scripts/test.sh -k tokenizer`. Tests run on all cores; `-n 0` runs them in one process.
 set -euo pipefail

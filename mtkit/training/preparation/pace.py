@@ -21,10 +21,12 @@ from mtkit.training.preparation.rule import (
     DROPOUTS,
     ENOUGH_UPDATES,
     NARROW_MODEL,
+    SHALLOW_DECODER,
     SHALLOW_MODEL,
     faster_rate,
     should_be_narrow,
     should_be_shallow,
+    should_have_shallow_decoder,
 )
 from mtkit.training.update.optimizer_step import Updater
 
@@ -61,14 +63,27 @@ def fit_batches(
     reasons = {} if reasons is None else reasons
     written, n_batches = cfg.train.batch_tokens, max(1, cfg.train.accumulate // n_processes)
     sizes = [written] if isinstance(written, int) else BATCH_SIZES
-    size, n_updates = _fit_size(sizes, make_updater(cfg), corpus, n_batches, training_s)
-    for smaller, is_needed in ((SHALLOW_MODEL, should_be_shallow), (NARROW_MODEL, should_be_narrow)):
-        if cfg.task == "translate" and is_needed(cfg.model, n_updates):
-            larger = ", ".join(f"{key}={getattr(cfg.model, key)}" for key in smaller)
-            reason = f"because {larger} would leave {counted(n_updates, 'update')}"
-            reasons |= {f"model.{key}": f"{value}, {reason}" for key, value in smaller.items()}
-            cfg = cfg.model_copy(update={"model": cfg.model.model_copy(update=smaller)})
-            size, n_updates = _fit_size(sizes, make_updater(cfg), corpus, n_batches, training_s)
+    fresh = min(_tokens_before_repeats(mixture, corpus) for mixture in mixtures or [uniform(corpus.sizes)])
+    own, size, n_updates = cfg.model, *_fit_size(sizes, make_updater(cfg), corpus, n_batches, training_s)
+
+    def shrink(smaller: Mapping[str, int], why: str) -> None:
+        nonlocal cfg, size, n_updates
+        reasons.update({f"model.{key}": f"{value}, because {why}" for key, value in smaller.items()})
+        cfg = cfg.model_copy(update={"model": cfg.model.model_copy(update=smaller)})
+        size, n_updates = _fit_size(sizes, make_updater(cfg), corpus, n_batches, training_s)
+
+    def would_leave(smaller: Mapping[str, int]) -> str:
+        larger = ", ".join(f"{key}={getattr(cfg.model, key)}" for key in smaller)
+        return f"{larger} would leave {counted(n_updates, 'update')}"
+
+    if cfg.task == "translate":
+        if should_be_shallow(own, n_updates):
+            shrink(SHALLOW_MODEL, would_leave(SHALLOW_MODEL))
+        n_epochs = n_updates * cfg.train.accumulate * size / fresh
+        if should_have_shallow_decoder(own, cfg.model, n_epochs):
+            shrink(SHALLOW_DECODER, f"the run makes {n_epochs:.1f} epochs")
+        if should_be_narrow(own, n_updates):
+            shrink(NARROW_MODEL, would_leave(NARROW_MODEL))
     if written is None:
         reasons["train.batch_tokens"] = f"{size}, for about {counted(n_updates, 'update')} in {duration_of(training_s)}"
     chosen: dict[str, Any] = {"batch_tokens": size}
@@ -79,7 +94,6 @@ def fit_batches(
         reasons["train.lr"] = f"{rate:g}, {few}"
     changed: dict[str, Any] = {"train": cfg.train.model_copy(update=chosen)}
     unwritten = {key: 0.0 for key in DROPOUTS if key not in cfg.model.model_fields_set and getattr(cfg.model, key)}
-    fresh = min(_tokens_before_repeats(mixture, corpus) for mixture in mixtures or [uniform(corpus.sizes)])
     if unwritten and not cfg.train.r_drop and n_updates * cfg.train.accumulate * size < fresh:
         changed["model"] = cfg.model.model_copy(update=unwritten)
         reasons |= {f"model.{key}": "0, because the budget is over within one epoch" for key in unwritten}

@@ -89,9 +89,9 @@ def test_a_narrow_model_learns_faster_with_few_updates_or_no_schedule(
 def shaped(make_config, monkeypatch):
     """Fits a config with these keys of the model; seconds: of an update of a model."""
 
-    def fit(seconds, training_s, written):
+    def fit(seconds, training_s, written, size=None):
         monkeypatch.setattr(pace, "_seconds_per_update", lambda updater, *_: seconds(updater.model))
-        values = make_config(max_steps=None, budget="6m", batch_tokens=None).model_dump(mode="json", exclude_unset=True)
+        values = make_config(max_steps=None, budget="6m", batch_tokens=size).model_dump(mode="json", exclude_unset=True)
         values["model"] = written
         reasons: dict[str, str] = {}
         cfg, n_updates = fit_batches(
@@ -129,6 +129,22 @@ def test_a_model_with_time_for_too_few_updates_becomes_shallow(shaped, training_
     model, n_fitting, reasons = shaped(lambda model: 0.3 if model.n_decoder_layers == 3 else 0.2, training_s, written)
     assert (model.n_encoder_layers, model.n_decoder_layers, n_fitting) == (*layers, n_updates)
     assert ("3996 updates" in reasons.get("model.n_encoder_layers", "").replace(",", "")) == (layers == (2, 2))
+
+
+@pytest.mark.parametrize(
+    ("training_s", "size", "written", "layers"),
+    [
+        (3.99, 20, {}, (2, 1)),  # with 2 + 2 layers 19 updates of 2 x 20 of the 100 tokens
+        (4.0, 20, {}, (2, 2)),  # 20: eight epochs
+        (3.99, 20, {"n_decoder_layers": 2}, (3, 2)),  # a written depth stands
+    ],
+)
+def test_a_shallow_model_with_time_for_few_epochs_gets_one_decoder_layer(shaped, training_s, size, written, layers):
+    seconds = {3: 0.3, 2: 0.2, 1: 0.1}
+    model, n_updates, reasons = shaped(lambda model: seconds[model.n_decoder_layers], training_s, written, size)
+    assert (model.n_encoder_layers, model.n_decoder_layers) == layers
+    assert ("7.6 epochs" in reasons.get("model.n_decoder_layers", "")) == (layers == (2, 1))
+    assert n_updates == round(training_s / seconds[layers[1]] - 0.5)
 
 
 @pytest.mark.parametrize(
