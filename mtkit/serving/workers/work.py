@@ -77,5 +77,5 @@ class Work:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "Work":
         """Read such a message."""
-        parts = {name: tuple(values[name]) for name in ("patterns", "terms", "memory") if values.get(name)}
+        parts = {name: tuple(values[name]) for name in ("patterns", "terms", "memory") if values.get(name) is not None}
         return cls(values["task"], ModelVersion.from_json(values["model"]), values["n_best"], **parts)

@@ -84,6 +84,7 @@ class _ChunkedLoss(Function):
                 grad_weight = by_weight.to(weight.dtype) if grad_weight is None else grad_weight.add_(by_weight)
             del gradients, gradient  # large: free them before the next chunk allocates its own
         if with_gradients:
+            grad_weight = torch.zeros_like(weight) if grad_weight is None else grad_weight  # of no positions
             ctx.save_for_backward(grad_hidden[:, :n_positions], grad_weight, grad_bias)
         ctx.mark_non_differentiable(nll)
         return loss, nll
