@@ -84,11 +84,13 @@ def test_spaces_around_words_and_composed_letters_do_not_matter():
 
 @pytest.mark.parametrize("target", ["C\u2019est vrai\u202f?", "5\u00a0%", "\u4f60\u597d\u3000\u5417", "cafe\u0301"])
 def test_a_translation_keeps_its_special_spaces_and_letters(target):
-    assert memory_of(("a", target)).best("a", 1).tgt == target
+    [match] = memory_of(("a", target)).search("a")
+    assert match.tgt == target
 
 
 def test_a_translation_is_one_line():
-    assert memory_of(("a", " one\n  two\tthree\u2028four ")).best("a", 1).tgt == "one two three four"
+    [match] = memory_of(("a", " one\n  two\tthree\u2028four ")).search("a")
+    assert match.tgt == "one two three four"
 
 
 def test_of_several_translations_the_most_frequent_wins_and_then_the_latest():
