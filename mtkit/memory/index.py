@@ -12,6 +12,7 @@ import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -113,14 +114,15 @@ class Memory:
             raise DataError(f"{path}: {problem}; build one from your files with `mtkit memory build`")
         connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, check_same_thread=False)
         try:
-            [application], [version] = (
-                connection.execute(f"PRAGMA {pragma}").fetchone() for pragma in ("application_id", "user_version")
-            )
-            if (application, version) == (_APPLICATION, _VERSION):
-                return cls(connection, str(path))
-        except sqlite3.DatabaseError as error:
+            with _explained(str(path)):
+                [application], [version] = (
+                    connection.execute(f"PRAGMA {pragma}").fetchone() for pragma in ("application_id", "user_version")
+                )
+                if (application, version) == (_APPLICATION, _VERSION):
+                    return cls(connection, str(path))
+        except DataError:
             connection.close()
-            raise DataError(f"{path}: cannot read this translation memory: {error}; build it again") from None
+            raise
         connection.close()
         what = f"a translation memory of format {version}" if application == _APPLICATION else "another database"
         raise DataError(f"{path}: {what}, not a memory of format {_VERSION}; build it with `mtkit memory build`")
@@ -151,7 +153,7 @@ class Memory:
         exact = [] if exact_key(text) == skip else self._exact(text)
         if len(exact) >= most or least == 1:
             return exact[:most]
-        with self._lock:
+        with self._lock, _explained(self.name):
             query, tokens = self._coded(tokens_of(text))
             scored: list[tuple[float, int, int]] = []  # score, times, id
             n_scored = 0
@@ -166,7 +168,8 @@ class Memory:
 
     def units(self, after: int = 0) -> Iterator[tuple[int, str, str]]:
         """Yield the number, source and target of each unit after one, in order."""
-        yield from self._connection.execute("SELECT id, src, tgt FROM units WHERE id > ? ORDER BY id", [after])
+        with _explained(self.name):
+            yield from self._connection.execute("SELECT id, src, tgt FROM units WHERE id > ? ORDER BY id", [after])
 
     def close(self) -> None:
         """Close the file."""
@@ -174,7 +177,7 @@ class Memory:
             self._connection.close()
 
     def _exact(self, text: str) -> list[Match]:
-        with self._lock:
+        with self._lock, _explained(self.name):
             rows = self._connection.execute(
                 "SELECT src, tgt, file, line FROM units WHERE key = ? ORDER BY times DESC, id DESC", [exact_key(text)]
             ).fetchall()
@@ -247,6 +250,15 @@ class Memory:
             if key not in skipped
         ]
         return [one for one in scores if one[0] >= least - 1e-9]
+
+
+@contextmanager
+def _explained(name: str) -> Iterator[None]:
+    """Turn SQLite's error about a damaged file, or one that was overwritten meanwhile, into one with a remedy."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        raise DataError(f"{name}: cannot read this translation memory: {error}; build it again") from None
 
 
 def best_others(texts: Sequence[str], sources: Iterable[int]) -> Iterator[int]:

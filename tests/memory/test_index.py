@@ -127,3 +127,14 @@ def test_other_files_are_refused(tmp_path):
         with pytest.raises(DataError, match=r"mtkit memory build|build it again"):
             Memory.open(path)
     assert not is_memory(tmp_path / "missing")
+
+
+def test_a_memory_that_is_overwritten_while_it_is_open_names_its_file(tmp_path):
+    path = tmp_path / "m.sqlite"
+    write_memory(path, [Pair(f"cat {n}", f"chat {n}", "m.tmx", n) for n in range(2000)], ("en", "fr"))
+    memory = Memory.open(path)
+    size = path.stat().st_size
+    path.write_bytes(path.read_bytes()[:100] + b"x" * (size - 100))
+    for read in (lambda: memory.search("cat 1", 0.7), lambda: memory.exact("cat 7"), lambda: list(memory.units())):
+        with pytest.raises(DataError, match=r"m\.sqlite.*build it again"):
+            read()
