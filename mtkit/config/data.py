@@ -225,8 +225,8 @@ class DataConfig(Section):
         ge=0,
         le=1,
         description="share of the training pairs to show with the target of a similar pair of the text behind the "
-        "source (Bulte and Tezcan 2019), so that similar sentences in decode.memory help the search; needs "
-        "tokenizer.shared",
+        "source (Bulte and Tezcan 2019), so that the model can use similar sentences in decode.memory; needs "
+        "tokenizer.shared. An experiment: in the runs so far the model did not learn to use them (docs/log.md)",
     )
     placeholders: list[Annotated[str, AfterValidator(_checked_pattern)]] = Field(
         [],
