@@ -20,6 +20,7 @@ from mtkit.training.preparation.rule import (
     BATCH_SIZES,
     DROPOUTS,
     ENOUGH_UPDATES,
+    EPOCHS_WITHOUT_DROPOUT,
     NARROW_MODEL,
     SHALLOW_DECODER,
     SHALLOW_MODEL,
@@ -54,8 +55,8 @@ def fit_batches(
 
     Values in the config take precedence. Otherwise, the batch size is the largest one, up to the default, that leaves
     enough updates, or the smallest. A model with too few updates gets fewer layers, then becomes narrower. A narrow
-    model with few updates, or without a schedule, gets twice the usual learning rate, and a run that sees no pair twice
-    gets no dropout. training_s: seconds.
+    model with few updates, or without a schedule, gets twice the usual learning rate, and a run that sees its
+    pairs few times gets no dropout. training_s: seconds.
     make_updater: creates a temporary model to measure with. n_processes: number of processes that share an update.
     mixtures: the mixtures of the corpora; default: each pair once an epoch. reasons: receives each chosen value with
     its reason, by key.
@@ -94,9 +95,11 @@ def fit_batches(
         reasons["train.lr"] = f"{rate:g}, {few}"
     changed: dict[str, Any] = {"train": cfg.train.model_copy(update=chosen)}
     unwritten = {key: 0.0 for key in DROPOUTS if key not in cfg.model.model_fields_set and getattr(cfg.model, key)}
-    if unwritten and not cfg.train.r_drop and n_updates * cfg.train.accumulate * size < fresh:
+    if unwritten and not cfg.train.r_drop and n_updates * cfg.train.accumulate * size < EPOCHS_WITHOUT_DROPOUT * fresh:
         changed["model"] = cfg.model.model_copy(update=unwritten)
-        reasons |= {f"model.{key}": "0, because the budget is over within one epoch" for key in unwritten}
+        reasons |= {
+            f"model.{key}": f"0, because the budget is over within {EPOCHS_WITHOUT_DROPOUT} epochs" for key in unwritten
+        }
     return cfg.model_copy(update=changed), n_updates
 
 

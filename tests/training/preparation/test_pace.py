@@ -175,14 +175,14 @@ def test_a_budget_chooses_how_a_translator_learns(make_config, changes, expected
 @pytest.mark.parametrize(
     ("n_updates", "model", "train", "dropouts"),
     [
-        (4, {}, {}, (0.0, 0.0)),  # 4 x 20 of 100 slots
-        (5, {}, {}, (0.1, 0.1)),  # exactly an epoch
+        (14, {}, {}, (0.0, 0.0)),  # 14 x 20 of 100 slots
+        (15, {}, {}, (0.1, 0.1)),  # exactly three epochs
         (4, {"residual_dropout": 0.3}, {}, (0.3, 0.0)),  # a written value stands
-        (4, {}, {"accumulate": 2}, (0.1, 0.1)),  # 160 slots
+        (8, {}, {"accumulate": 2}, (0.1, 0.1)),  # 320 slots
         (4, {}, {"r_drop": 1.0}, (0.1, 0.1)),  # which needs dropout
     ],
 )
-def test_less_than_an_epoch_has_no_dropout(make_config, monkeypatch, n_updates, model, train, dropouts):
+def test_less_than_three_epochs_have_no_dropout(make_config, monkeypatch, n_updates, model, train, dropouts):
     monkeypatch.setattr(pace, "_seconds_per_update", lambda *args: 1.0)
     cfg = make_config(max_steps=None, budget="2h", batch_tokens=20, model=model, **{"accumulate": 1, **train})
     values = cfg.model_dump(mode="json", exclude_unset=True)
@@ -191,8 +191,8 @@ def test_less_than_an_epoch_has_no_dropout(make_config, monkeypatch, n_updates, 
     assert (cfg.model.residual_dropout, cfg.model.embedding_dropout) == dropouts
 
 
-@pytest.mark.parametrize(("n_updates", "dropout"), [(1, 0.0), (2, 0.1)])
-def test_a_small_corpus_that_repeats_within_the_epoch_keeps_dropout(make_config, monkeypatch, n_updates, dropout):
+@pytest.mark.parametrize(("n_updates", "dropout"), [(5, 0.0), (6, 0.1)])
+def test_a_small_corpus_that_repeats_often_keeps_dropout(make_config, monkeypatch, n_updates, dropout):
     monkeypatch.setattr(pace, "_seconds_per_update", lambda *args: 1.0)
     cfg = make_config(max_steps=None, budget="2h", batch_tokens=20, accumulate=1)
     values = cfg.model_dump(mode="json", exclude_unset=True)
