@@ -354,8 +354,8 @@ class MatchSampler:
 def find_matches(corpus: EncodedCorpus, tokenizer: Tokenizer, tags: Sequence[str | None], path: Path) -> Int64s:
     """Return the index of a pair with a similar source for each pair (N,), -1 if there is none; keep it in a file.
 
-    tags: of each corpus; a match has the same tag. For speed, of more than MOST_MATCHED pairs only so many, evenly
-    spaced, get a match, and only from one another.
+    tags: the tag of each corpus; a match has the same tag. If there are more than MOST_MATCHED pairs, only that many
+    take part, evenly spaced, because the search takes long.
     """
     with suppress(OSError, ValueError):
         if len(matches := np.load(path)) == corpus.n_pairs:

@@ -77,12 +77,14 @@ def fit_batches(
         larger = ", ".join(f"{key}={getattr(cfg.model, key)}" for key in smaller)
         return f"{larger} would leave {counted(n_updates, 'update')}"
 
+    def n_epochs() -> float:
+        return n_updates * cfg.train.accumulate * size / fresh
+
     if cfg.task == "translate":
         if should_be_shallow(own, n_updates):
             shrink(SHALLOW_MODEL, would_leave(SHALLOW_MODEL))
-        n_epochs = n_updates * cfg.train.accumulate * size / fresh
-        if should_have_shallow_decoder(own, cfg.model, n_epochs):
-            shrink(SHALLOW_DECODER, f"the run makes {n_epochs:.1f} epochs")
+        if should_have_shallow_decoder(own, cfg.model, n_epochs()):
+            shrink(SHALLOW_DECODER, f"the run makes {n_epochs():.1f} epochs")
         if should_be_narrow(own, n_updates):
             shrink(NARROW_MODEL, would_leave(NARROW_MODEL))
     if written is None:
@@ -95,7 +97,7 @@ def fit_batches(
         reasons["train.lr"] = f"{rate:g}, {few}"
     changed: dict[str, Any] = {"train": cfg.train.model_copy(update=chosen)}
     unwritten = {key: 0.0 for key in DROPOUTS if key not in cfg.model.model_fields_set and getattr(cfg.model, key)}
-    if unwritten and not cfg.train.r_drop and n_updates * cfg.train.accumulate * size < EPOCHS_WITHOUT_DROPOUT * fresh:
+    if unwritten and not cfg.train.r_drop and n_epochs() < EPOCHS_WITHOUT_DROPOUT:
         changed["model"] = cfg.model.model_copy(update=unwritten)
         reasons |= {
             f"model.{key}": f"0, because the budget is over within {EPOCHS_WITHOUT_DROPOUT} epochs" for key in unwritten
