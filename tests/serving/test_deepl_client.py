@@ -2,10 +2,10 @@
 
 import io
 import time
-from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
+from deepl_requests import client_with
 from tiny_server import loud_backend, running
 
 from mtkit.serving.records.key_file import add_key
@@ -35,13 +35,6 @@ def backend(folder):
 def server(backend):
     with running(backend) as address:
         yield address
-
-
-@contextmanager
-def client_with(key, server):
-    client = deepl.DeepLClient(key, server_url=server)
-    yield client
-    client.close()
 
 
 @pytest.fixture

@@ -1,10 +1,10 @@
 """Translation memories of DeepL's clients: their own Python client on a server that listens."""
 
 import time
-from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
+from deepl_requests import client_with
 from tiny_server import loud_backend, running
 
 from mtkit.serving.records.key_file import add_key
@@ -29,13 +29,6 @@ def server(folder):
     settings = {"memories": str(folder / "memories"), "limits": {"max_memory_units": 5}}
     with running(loud_backend((("en", "fr"), ("de", "fr")), keys=keys, **settings)) as address:
         yield address
-
-
-@contextmanager
-def client_with(key, server):
-    client = deepl.DeepLClient(key, server_url=server)
-    yield client
-    client.close()
 
 
 @pytest.fixture

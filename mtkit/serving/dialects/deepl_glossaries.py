@@ -76,14 +76,14 @@ def router(backend: Backend) -> APIRouter:
     return routes
 
 
-_WRITING = refusals(400, 403, 404, 408, 413, 429, 456, 503, model=Message)
-_READING = refusals(400, 403, 404, 429, 503, model=Message)
+WRITING = refusals(400, 403, 404, 408, 413, 429, 456, 503, model=Message)
+READING = refusals(400, 403, 404, 429, 503, model=Message)
 
 
 def _add_version_2(routes: APIRouter, backend: Backend) -> None:
     """Add the routes of version 2: glossaries for one pair of languages, which cannot be changed."""
 
-    @routes.get("/v2/glossary-language-pairs", responses={200: {"model": LanguagePairs}, **_READING})
+    @routes.get("/v2/glossary-language-pairs", responses={200: {"model": LanguagePairs}, **READING})
     async def glossary_language_pairs(request: Request) -> Response:
         """List the language pairs that glossaries can have."""
         caller_of(backend, request)
@@ -94,7 +94,7 @@ def _add_version_2(routes: APIRouter, backend: Backend) -> None:
     @routes.post(
         "/v2/glossaries",
         status_code=201,
-        responses={201: {"model": GlossaryReply}, **_WRITING},
+        responses={201: {"model": GlossaryReply}, **WRITING},
         openapi_extra=takes(GlossaryRequest, JSON, FORM),
     )
     async def create_glossary(request: Request) -> Response:
@@ -104,7 +104,7 @@ def _add_version_2(routes: APIRouter, backend: Backend) -> None:
         pair, entries = await _dictionary(backend, values)
         return _json(_monolingual(await _of(backend, caller).create(caller, values.name, {pair: entries})), 201)
 
-    @routes.get("/v2/glossaries", responses={200: {"model": GlossaryList}, **_READING})
+    @routes.get("/v2/glossaries", responses={200: {"model": GlossaryList}, **READING})
     async def list_glossaries(request: Request) -> Response:
         """List the glossaries for a single pair of languages."""
         caller = caller_of(backend, request)
@@ -112,7 +112,7 @@ def _add_version_2(routes: APIRouter, backend: Backend) -> None:
         single = [_monolingual(glossary) for glossary in found if len(glossary.dictionaries) == 1]
         return _json(GlossaryList(glossaries=single))
 
-    @routes.get("/v2/glossaries/{glossary_id}", responses={200: {"model": GlossaryReply}, **_READING})
+    @routes.get("/v2/glossaries/{glossary_id}", responses={200: {"model": GlossaryReply}, **READING})
     async def get_glossary(glossary_id: str, request: Request) -> Response:
         """Describe a glossary."""
         caller = caller_of(backend, request)
@@ -121,7 +121,7 @@ def _add_version_2(routes: APIRouter, backend: Backend) -> None:
     @routes.get(
         "/v2/glossaries/{glossary_id}/entries",
         response_class=Response,
-        responses={200: {"content": {TSV: {"schema": {"type": "string"}}}}, **_READING},
+        responses={200: {"content": {TSV: {"schema": {"type": "string"}}}}, **READING},
     )
     async def get_glossary_entries(glossary_id: str, request: Request) -> Response:
         """Return the entries of a glossary."""
@@ -130,8 +130,8 @@ def _add_version_2(routes: APIRouter, backend: Backend) -> None:
         entries = await _of(backend, caller).entries(glossary_id, caller, dictionary.pair)
         return PlainTextResponse(_as_tsv(entries), media_type=TSV)
 
-    @routes.delete("/v2/glossaries/{glossary_id}", status_code=204, response_class=Response, responses=_READING)
-    @routes.delete("/v3/glossaries/{glossary_id}", status_code=204, response_class=Response, responses=_READING)
+    @routes.delete("/v2/glossaries/{glossary_id}", status_code=204, response_class=Response, responses=READING)
+    @routes.delete("/v3/glossaries/{glossary_id}", status_code=204, response_class=Response, responses=READING)
     async def delete_glossary(glossary_id: str, request: Request) -> Response:
         """Delete a glossary."""
         caller = caller_of(backend, request)
@@ -145,7 +145,7 @@ def _add_version_3(routes: APIRouter, backend: Backend) -> None:
     @routes.post(
         "/v3/glossaries",
         status_code=201,
-        responses={201: {"model": MultilingualReply}, **_WRITING},
+        responses={201: {"model": MultilingualReply}, **WRITING},
         openapi_extra=takes(MultilingualRequest, JSON),
     )
     async def create_multilingual_glossary(request: Request) -> Response:
@@ -155,14 +155,14 @@ def _add_version_3(routes: APIRouter, backend: Backend) -> None:
         dictionaries = await _dictionaries(backend, values.dictionaries)
         return _json(_multilingual(await _of(backend, caller).create(caller, values.name, dictionaries)), 201)
 
-    @routes.get("/v3/glossaries", responses={200: {"model": MultilingualList}, **_READING})
+    @routes.get("/v3/glossaries", responses={200: {"model": MultilingualList}, **READING})
     async def list_multilingual_glossaries(request: Request) -> Response:
         """List all glossaries."""
         caller = caller_of(backend, request)
         found = await _of(backend, caller).all_of(caller)
         return _json(MultilingualList(glossaries=list(map(_multilingual, found))))
 
-    @routes.get("/v3/glossaries/{glossary_id}", responses={200: {"model": MultilingualReply}, **_READING})
+    @routes.get("/v3/glossaries/{glossary_id}", responses={200: {"model": MultilingualReply}, **READING})
     async def get_multilingual_glossary(glossary_id: str, request: Request) -> Response:
         """Describe a glossary."""
         caller = caller_of(backend, request)
@@ -170,7 +170,7 @@ def _add_version_3(routes: APIRouter, backend: Backend) -> None:
 
     @routes.patch(
         "/v3/glossaries/{glossary_id}",
-        responses={200: {"model": MultilingualReply}, **_WRITING},
+        responses={200: {"model": MultilingualReply}, **WRITING},
         openapi_extra=takes(ChangeRequest, JSON),
     )
     async def change_glossary(glossary_id: str, request: Request) -> Response:
@@ -182,7 +182,7 @@ def _add_version_3(routes: APIRouter, backend: Backend) -> None:
             _multilingual(await _of(backend, caller).update(glossary_id, caller, name=values.name, entries=entries))
         )
 
-    @routes.get("/v3/glossaries/{glossary_id}/entries", responses={200: {"model": EntriesReply}, **_READING})
+    @routes.get("/v3/glossaries/{glossary_id}/entries", responses={200: {"model": EntriesReply}, **READING})
     async def get_dictionary(glossary_id: str, source_lang: str, target_lang: str, request: Request) -> Response:
         """Return the entries of a dictionary."""
         caller = caller_of(backend, request)
@@ -193,7 +193,7 @@ def _add_version_3(routes: APIRouter, backend: Backend) -> None:
 
     @routes.put(
         "/v3/glossaries/{glossary_id}/dictionaries",
-        responses={200: {"model": DictionaryReply}, **_WRITING},
+        responses={200: {"model": DictionaryReply}, **WRITING},
         openapi_extra=takes(DictionaryRequest, JSON, FORM),
     )
     async def replace_dictionary(glossary_id: str, request: Request) -> Response:
@@ -204,7 +204,7 @@ def _add_version_3(routes: APIRouter, backend: Backend) -> None:
         return _json(_described(await _of(backend, caller).replace(glossary_id, caller, pair, entries)))
 
     @routes.delete(
-        "/v3/glossaries/{glossary_id}/dictionaries", status_code=204, response_class=Response, responses=_READING
+        "/v3/glossaries/{glossary_id}/dictionaries", status_code=204, response_class=Response, responses=READING
     )
     async def delete_dictionary(glossary_id: str, source_lang: str, target_lang: str, request: Request) -> Response:
         """Delete a dictionary."""
@@ -218,9 +218,14 @@ def _of(backend: Backend, caller: Caller) -> Glossaries:
     """Return the glossaries. Raises Forbidden if there are none, or if the caller could be anyone."""
     if backend.glossaries is None:
         raise Forbidden("this service does not keep glossaries; its operator can set `glossaries` to a file for them")
-    if not (caller.name or backend.cfg.is_private):
-        raise Forbidden("a glossary needs an API key, because the service cannot tell callers without one apart")
+    check_known(caller, backend, "a glossary")
     return backend.glossaries
+
+
+def check_known(caller: Caller, backend: Backend, what: str) -> None:
+    """Raise Forbidden if a caller who wants to keep something here could be anyone."""
+    if not (caller.name or backend.cfg.is_private):
+        raise Forbidden(f"{what} needs an API key, because the service cannot tell callers without one apart")
 
 
 def _bare(pair: Pair) -> Pair:

@@ -11,7 +11,7 @@ from mtkit.languages import are_one_language
 from mtkit.memory.index import Memory
 from mtkit.serving.backend import Backend
 from mtkit.serving.caller import Caller
-from mtkit.serving.dialects.deepl_glossaries import caller_of
+from mtkit.serving.dialects.deepl_glossaries import READING, WRITING, caller_of, check_known
 from mtkit.serving.dialects.deepl_messages import (
     ExportParameters,
     ExportReply,
@@ -24,12 +24,11 @@ from mtkit.serving.dialects.deepl_messages import (
     JobResult,
     MemoryList,
     MemoryReply,
-    Message,
     Segment,
     SegmentList,
     TargetSegment,
 )
-from mtkit.serving.dialects.openapi import refusals, takes
+from mtkit.serving.dialects.openapi import takes
 from mtkit.serving.dialects.values import JSON, read_values
 from mtkit.serving.records.memories import Memories, MemoryJob, MemoryUse, StoredMemory
 from mtkit.serving.refusals import BadRequest, Forbidden
@@ -39,8 +38,6 @@ _MOST_MEMORIES, _MOST_SEGMENTS = 25, 100  # on a page, as DeepL has it
 _LEAST_FILTER_CHARS = 2  # as DeepL has it
 _XML = "application/xml"
 _FILE = {"requestBody": {"required": True, "content": {_XML: {"schema": {"type": "string", "format": "binary"}}}}}
-_WRITING = refusals(400, 403, 404, 408, 413, 429, 456, 503, model=Message)
-_READING = refusals(400, 403, 404, 429, 503, model=Message)
 
 
 async def memory_of(
@@ -66,7 +63,7 @@ def router(backend: Backend) -> APIRouter:
 
 
 def _add_memories(routes: APIRouter, backend: Backend) -> None:
-    @routes.get(_ROOT, responses={200: {"model": MemoryList}, **_READING})
+    @routes.get(_ROOT, responses={200: {"model": MemoryList}, **READING})
     async def list_memories(
         request: Request, page: int = Query(0, ge=0), page_size: int = Query(10, ge=1, le=_MOST_MEMORIES)
     ) -> Response:
@@ -76,13 +73,13 @@ def _add_memories(routes: APIRouter, backend: Backend) -> None:
         shown = found[page * page_size : (page + 1) * page_size]
         return _json(MemoryList(translation_memories=list(map(_reply, shown)), total_count=len(found)))
 
-    @routes.get(f"{_ROOT}/{{memory_id}}", responses={200: {"model": MemoryReply}, **_READING})
+    @routes.get(f"{_ROOT}/{{memory_id}}", responses={200: {"model": MemoryReply}, **READING})
     async def get_memory(memory_id: str, request: Request) -> Response:
         """Describe a translation memory."""
         caller = caller_of(backend, request)
         return _json(_reply(await _of(backend, caller).get(memory_id, caller)))
 
-    @routes.get(f"{_ROOT}/{{memory_id}}/segments", responses={200: {"model": SegmentList}, **_READING})
+    @routes.get(f"{_ROOT}/{{memory_id}}/segments", responses={200: {"model": SegmentList}, **READING})
     async def list_segments(
         memory_id: str,
         request: Request,
@@ -99,7 +96,7 @@ def _add_memories(routes: APIRouter, backend: Backend) -> None:
         work = partial(_segments, after=int(page_cursor), n=page_size, text=same(filter_text), same=same)
         return _json(await _of(backend, caller).read(memory_id, caller, work))
 
-    @routes.delete(f"{_ROOT}/{{memory_id}}", status_code=204, response_class=Response, responses=_READING)
+    @routes.delete(f"{_ROOT}/{{memory_id}}", status_code=204, response_class=Response, responses=READING)
     async def delete_memory(memory_id: str, request: Request) -> Response:
         """Delete a translation memory."""
         caller = caller_of(backend, request)
@@ -110,7 +107,7 @@ def _add_memories(routes: APIRouter, backend: Backend) -> None:
 def _add_jobs(routes: APIRouter, backend: Backend) -> None:
     @routes.post(
         f"{_ROOT}/import",
-        responses={200: {"model": ImportReply}, **_WRITING},
+        responses={200: {"model": ImportReply}, **WRITING},
         openapi_extra=takes(ImportRequest, JSON),
     )
     async def start_import(request: Request) -> Response:
@@ -121,26 +118,26 @@ def _add_jobs(routes: APIRouter, backend: Backend) -> None:
         job = await _of(backend, caller).announce(caller, name, values.source_file.content_length)
         return _json(ImportReply(job_id=job.id, upload_url=_address(request, "uploads", job), expires_at=job.expires))
 
-    @routes.put(f"{_ROOT}/uploads/{{secret}}", response_class=Response, responses=_WRITING, openapi_extra=_FILE)
+    @routes.put(f"{_ROOT}/uploads/{{secret}}", response_class=Response, responses=WRITING, openapi_extra=_FILE)
     async def upload(secret: str, request: Request) -> Response:
         """Upload the file of an import. The address is its key."""
         await _any(backend).receive(secret, await request.body())
         return Response(status_code=200)
 
     @routes.get(
-        f"{_ROOT}/downloads/{{secret}}", response_class=Response, responses={200: {"content": {_XML: {}}}, **_READING}
+        f"{_ROOT}/downloads/{{secret}}", response_class=Response, responses={200: {"content": {_XML: {}}}, **READING}
     )
     async def download(secret: str) -> Response:
         """Download the file of an export. The address is its key."""
         return StreamingResponse(await _any(backend).download(secret), media_type=_XML)
 
-    @routes.get(f"{_ROOT}/jobs/{{job_id}}", responses={200: {"model": JobReply}, **_READING})
+    @routes.get(f"{_ROOT}/jobs/{{job_id}}", responses={200: {"model": JobReply}, **READING})
     async def get_job(job_id: str, request: Request) -> Response:
         """Return the state of an import or an export."""
         caller = caller_of(backend, request)
         return _json(_job_reply(await _of(backend, caller).job(job_id, caller), request))
 
-    @routes.post(f"{_ROOT}/{{memory_id}}/export", status_code=202, responses={202: {"model": ExportReply}, **_WRITING})
+    @routes.post(f"{_ROOT}/{{memory_id}}/export", status_code=202, responses={202: {"model": ExportReply}, **WRITING})
     async def start_export(memory_id: str, request: Request) -> Response:
         """Export a translation memory as TMX."""
         caller = caller_of(backend, request)
@@ -157,10 +154,7 @@ def _any(backend: Backend) -> Memories:
 def _of(backend: Backend, caller: Caller) -> Memories:
     """Return the memories. Raises Forbidden if there are none, or if the caller could be anyone."""
     memories = _any(backend)
-    if not (caller.name or backend.cfg.is_private):
-        raise Forbidden(
-            "a translation memory needs an API key, because the service cannot tell callers without one apart"
-        )
+    check_known(caller, backend, "a translation memory")
     return memories
 
 

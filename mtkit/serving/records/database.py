@@ -5,6 +5,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,6 +17,11 @@ _VERSION = 1
 _WAIT_S = 5.0  # for another process that writes
 
 _T = TypeVar("_T")
+
+
+def time_text(moment: datetime) -> str:
+    """Return a moment of UTC as records and replies have it, such as 2026-11-25T04:43:13.000Z; as text, it sorts."""
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class Database:

@@ -13,7 +13,7 @@ from typing import Literal
 from mtkit.languages import primary_code
 from mtkit.search.phrases import chunks, folded
 from mtkit.serving.caller import Caller
-from mtkit.serving.records.database import Database
+from mtkit.serving.records.database import Database, time_text
 from mtkit.serving.refusals import BadRequest, NotFound, Refusal, TooLarge
 from mtkit.serving.texts import TermLine
 from mtkit.text.characters import tidied
@@ -86,7 +86,7 @@ class Glossaries:
         """Create a glossary. Raises Refusal."""
         _check_name(name)
         id = str(uuid.uuid4())
-        created = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        created = time_text(datetime.now(UTC))
 
         def work(connection: sqlite3.Connection) -> Glossary:
             [n] = connection.execute("SELECT count(*) FROM glossary WHERE caller = ?", [caller.name]).fetchone()

@@ -18,7 +18,7 @@ from mtkit.memory.index import Memory
 from mtkit.pair_files import tmx
 from mtkit.pair_files.pairs import Languages
 from mtkit.serving.caller import Caller
-from mtkit.serving.records.database import Database
+from mtkit.serving.records.database import Database, time_text
 from mtkit.serving.refusals import BadRequest, NotFound, Refusal, TooLarge, without_options
 from mtkit.serving.workers.pool import WorkerDied, start_worker
 from mtkit.text.characters import tidied
@@ -176,7 +176,20 @@ class Memories:
         self, caller: Caller, operation: str, name: str, size: int, status: Status, memory: str
     ) -> MemoryJob:
         id, secret, now = str(uuid.uuid4()), secrets.token_urlsafe(32), datetime.now(UTC)
-        values = [id, caller.name, operation, name, secret, size, status, _time(now), _time(now + _KEEP), memory, "", 0]
+        values = [
+            id,
+            caller.name,
+            operation,
+            name,
+            secret,
+            size,
+            status,
+            time_text(now),
+            time_text(now + _KEEP),
+            memory,
+            "",
+            0,
+        ]
 
         def work(connection: sqlite3.Connection) -> MemoryJob:
             [n] = connection.execute("SELECT count(*) FROM memory WHERE caller = ?", [caller.name]).fetchone()
@@ -302,10 +315,6 @@ class Memories:
         return self._folder / f"{job.id}.upload"
 
 
-def _time(moment: datetime) -> str:
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 def _stored(row: Sequence[Any]) -> StoredMemory:
     id, name, created, src, tgt, n_units = row
     return StoredMemory(id, name, created, (src, tgt), n_units)
@@ -329,7 +338,7 @@ def _job(connection: sqlite3.Connection, column: Literal["id", "secret"], value:
         raise NotFound("no such import or export")
     job = MemoryJob(*row)
     is_open = job.status == "awaiting_input" or (job.operation == "export" and job.status == "completed")
-    return replace(job, status="expired") if is_open and job.expires < _time(datetime.now(UTC)) else job
+    return replace(job, status="expired") if is_open and job.expires < time_text(datetime.now(UTC)) else job
 
 
 def _fail(connection: sqlite3.Connection, job: MemoryJob, error: str) -> None:

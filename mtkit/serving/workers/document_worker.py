@@ -5,13 +5,9 @@ process that may be killed, has a limit on its memory, and lets all others go fi
 """
 
 import json
-import os
-import resource
-import signal
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,9 +19,7 @@ from mtkit.documents.sentences import Sentence, Translated
 from mtkit.errors import MtkitError
 from mtkit.serving.workers import frames
 
-_NICE = 10
 _BEGINNING = 20  # sentences that show the language of a document
-_MOST_BYTES = 4_000_000_000  # of addresses: a document of 10 MB with tags everywhere takes a quarter of it
 
 
 class _Translations(Mapping[str, Translated]):
@@ -103,12 +97,8 @@ class DocumentWorker:
 def main() -> None:
     """Answer messages until standard input ends. The argument is JSON: source, result and options."""
     settings = json.loads(sys.argv[1])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the service ends it
-    os.nice(_NICE)
-    with suppress(ValueError, OSError):  # the limit that it was started with may be lower
-        resource.setrlimit(resource.RLIMIT_AS, (_MOST_BYTES, _MOST_BYTES))
     options = Options(**settings["options"])
-    frames.answer_messages(DocumentWorker(Path(settings["source"]), Path(settings["result"]), options).answer)
+    frames.answer_about_files(DocumentWorker(Path(settings["source"]), Path(settings["result"]), options).answer)
 
 
 if __name__ == "__main__":

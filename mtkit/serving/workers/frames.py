@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import struct
 import sys
 from collections.abc import Callable
@@ -10,6 +11,8 @@ from contextlib import suppress
 from typing import Any, BinaryIO
 
 _LENGTH = struct.Struct(">I")
+_NICE = 10
+_MOST_BYTES = 4_000_000_000  # of addresses, of a process that reads files of callers
 
 
 def pack(message: Any) -> bytes:
@@ -44,3 +47,14 @@ def answer_messages(answer: Callable[[Any], Any]) -> None:
         while True:
             answers.write(pack(answer(read_blocking(messages))))
             answers.flush()
+
+
+def answer_about_files(answer: Callable[[Any], Any]) -> None:
+    """Do the same in a process that reads files of callers: one that gives way to others and has limited memory."""
+    import resource  # here, because Windows lacks it and the service imports this module
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the service ends it
+    os.nice(_NICE)
+    with suppress(ValueError, OSError):  # the limit that it was started with may be lower
+        resource.setrlimit(resource.RLIMIT_AS, (_MOST_BYTES, _MOST_BYTES))
+    answer_messages(answer)

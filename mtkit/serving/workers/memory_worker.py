@@ -5,13 +5,9 @@ Like a document, an upload may take seconds to read or be made to harm, so it is
 
 import io
 import json
-import os
-import resource
-import signal
 import sys
 import traceback
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +16,6 @@ from mtkit.memory.index import write_memory
 from mtkit.pair_files import one_file
 from mtkit.pair_files.pairs import Tally
 from mtkit.serving.workers import frames
-
-_NICE = 10
-_MOST_BYTES = 4_000_000_000  # of addresses
 
 
 def build(settings: Mapping[str, str], _: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,11 +43,7 @@ def build(settings: Mapping[str, str], _: Mapping[str, Any]) -> dict[str, Any]:
 def main() -> None:
     """Answer messages until standard input ends. The argument is JSON: source, name and result."""
     settings = json.loads(sys.argv[1])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the service ends it
-    os.nice(_NICE)
-    with suppress(ValueError, OSError):  # the limit that it was started with may be lower
-        resource.setrlimit(resource.RLIMIT_AS, (_MOST_BYTES, _MOST_BYTES))
-    frames.answer_messages(lambda message: build(settings, message))
+    frames.answer_about_files(lambda message: build(settings, message))
 
 
 if __name__ == "__main__":
