@@ -46,7 +46,6 @@ def problem_of_classifier(
     for key, has_no_effect in (
         ("data.max_length_ratio", data.max_length_ratio is not None),
         ("data.placeholders", bool(data.placeholders)),
-        ("data.fuzzy", data.fuzzy > 0),
         ("distill.teachers", bool(distill.teachers)),
         *((f"augment.{name}", True) for name in augment.rates),
         ("train.suite", train.suite is not None),

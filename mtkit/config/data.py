@@ -220,14 +220,6 @@ class DataConfig(Section):
         description="leave out training pairs in which one side has more than this many times the tokens of the "
         "other; tags do not count",
     )
-    fuzzy: float = Field(
-        0.0,
-        ge=0,
-        le=1,
-        description="share of the training pairs to show with the target of a similar pair of the text behind the "
-        "source (Bulte and Tezcan 2019), so that the model can use similar sentences in decode.memory; needs "
-        "tokenizer.shared. An experiment: in the runs so far the model did not learn to use them (docs/log.md)",
-    )
     placeholders: list[Annotated[str, AfterValidator(_checked_pattern)]] = Field(
         [],
         description="regular expressions, such as '\\{\\w+\\}' for {name}: each match is one token for the model, "

@@ -96,11 +96,6 @@ class Config(Section):
             self._replace("data", max_tokens=min(self.data.max_tokens, self.model.max_positions - 1))
         if self.model.tie == "all" and not self.tokenizer.shared:
             raise ValueError("model.tie=all needs one vocabulary for both sides: set tokenizer.shared to true")
-        if self.data.fuzzy and not self.tokenizer.shared:
-            raise ValueError(
-                f"data.fuzzy={self.data.fuzzy:g} puts targets behind sources, so both sides need one vocabulary: set "
-                "tokenizer.shared to true"
-            )
         if self.model.positions == "learned" and self.data.max_tokens + 1 > self.model.max_positions:
             raise ValueError(
                 f"data.max_tokens={self.data.max_tokens} plus <end> is more than "

@@ -7,39 +7,31 @@ source has none, since both may be a heading; but correct spelling and ordinary 
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
-from io import BytesIO
 from itertools import chain
-from pathlib import Path
 from random import Random
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mtkit.config.augment import ModifierName
 from mtkit.config.schema import Config
-from mtkit.console import counted, log, progress_bar
-from mtkit.data.encoded import EncodedCorpus, EncodedPairs, EncodedSide, Int64s, PairsInMemory, concatenate, starts_of
+from mtkit.data.encoded import EncodedCorpus, EncodedSide, Int64s, PairsInMemory, concatenate, starts_of
 from mtkit.data.encoding import lengths_of
-from mtkit.data.feed import Sampler
 from mtkit.data.subwords import SubwordSampler, repetitions_of
-from mtkit.files import write_bytes
 from mtkit.languages import primary_code
-from mtkit.memory.index import best_others
 from mtkit.text.capitals import changeable_words, in_capitals, lower, upper, with_words
 from mtkit.text.scripts import scripts_of
 from mtkit.text.sentences import FINAL, ends_without_space, final_marks
 from mtkit.tokens.placeholders import with_own_tokens
 from mtkit.tokens.segmentation import Keys, derived_keys, uniform
-from mtkit.tokens.special_ids import EOS_ID, UNK_ID
+from mtkit.tokens.special_ids import UNK_ID
 from mtkit.tokens.tokenizer import Tokenizer
 
 CASES: tuple[ModifierName, ...] = ("capitals", "lower_case", "title_case")  # a pair has at most one of them
 _OTHERS: tuple[ModifierName, ...] = ("joined", "no_final_mark", "typos")
-MOST_MATCHED = 200_000  # pairs; with two cores that takes some minutes
 _MOST_JOINED = 4  # sentences in a line
 
 _SCRIPTS_WITH_CASE = {"Latin", "Greek", "Cyrillic", "Armenian"}
@@ -57,7 +49,6 @@ _ROWS = {
     "fr": ("azertyuiop", "qsdfghjklm", "wxcvbn"),
 }
 _OF_MODIFIERS = 2  # number of this stream of random numbers; 0 and 1 are those of subwords, by side
-_OF_MATCHES = 3
 _OF_A_PAIR = len(CASES) + len(_OTHERS)  # number of the key from which the changes of one pair are drawn
 
 
@@ -187,7 +178,7 @@ def _neighbours(lang: str | None) -> dict[str, str]:
 class ChangeExample:
     """A changed pair, as training shows a share of the text."""
 
-    name: ModifierName | Literal["with_a_match"]
+    name: ModifierName
     rate: float
     src: str
     tgt: str
@@ -317,69 +308,6 @@ class PairSampler:
         order = np.arange(len(corpora))
         order[rows[fits]] = len(order) + np.flatnonzero(fits)
         return PairsInMemory(_replaced(pairs.src, srcs, order), _replaced(pairs.tgt, tgts, order))
-
-
-class MatchSampler:
-    """Puts the target of a similar pair behind the source of a share of the pairs. Satisfies `feed.Sampler`.
-
-    A source is then its own ids, EOS, and the ids of that target (Bulte and Tezcan 2019). A draw depends on seed,
-    epoch, window and the index of the pair.
-    """
-
-    def __init__(self, inner: Sampler | None, matches: Int64s, share: float, seed: int, max_tokens: int) -> None:
-        """inner: changes the pairs first. matches (N,): index of a pair similar to each pair, -1 if there is none.
-
-        share: of the pairs with a match. max_tokens: a source stays as it is if it would be longer than this.
-        """
-        self._inner, self._matches, self._share, self._seed = inner, matches, share, seed
-        self._max_tokens = max_tokens
-
-    def sample(self, corpus: EncodedCorpus, indices: Int64s, epoch: int, window: int = 0) -> EncodedPairs:
-        """Return the pairs (N,), in this order, as this window of the epoch shows them."""
-        pairs = self._inner.sample(corpus, indices, epoch, window) if self._inner else corpus.take(indices)
-        start = np.random.SeedSequence([self._seed, epoch, _OF_MATCHES, window]).generate_state(2).view(np.uint64)
-        keys = derived_keys(derived_keys(start, indices), repetitions_of(indices))
-        matches = self._matches[indices]
-        fits = pairs.src.lengths + 1 + corpus.tgt_lengths[matches] <= self._max_tokens
-        rows = np.flatnonzero((matches >= 0) & fits & (uniform(keys, 0) < self._share))
-        if not len(rows):
-            return pairs
-        others = corpus.tgt.take(matches[rows])
-        with_match = [[*pairs.src[row].tolist(), EOS_ID, *others[i].tolist()] for i, row in enumerate(rows.tolist())]
-        order = np.arange(len(indices))
-        order[rows] = len(order) + np.arange(len(rows))
-        return PairsInMemory(_replaced(pairs.src, with_match, order), pairs.tgt)
-
-
-def find_matches(corpus: EncodedCorpus, tokenizer: Tokenizer, tags: Sequence[str | None], path: Path) -> Int64s:
-    """Return the index of a pair with a similar source for each pair (N,), -1 if there is none; keep it in a file.
-
-    tags: the tag of each corpus; a match has the same tag. If there are more than MOST_MATCHED pairs, only that many
-    take part, evenly spaced, because the search takes long.
-    """
-    with suppress(OSError, ValueError):
-        if len(matches := np.load(path)) == corpus.n_pairs:
-            return np.asarray(matches, np.int64)
-    matches = np.full(corpus.n_pairs, -1, np.int64)
-    looked_at = np.linspace(0, corpus.n_pairs - 1, min(corpus.n_pairs, MOST_MATCHED), dtype=np.int64)
-    corpora = np.searchsorted(np.cumsum(corpus.sizes), looked_at, side="right")
-    tag_of = np.array([tags.index(tag) for tag in tags])[corpora]
-    with progress_bar(len(looked_at), "finding similar pairs", "pair") as bar:
-        for tag in np.unique(tag_of).tolist():
-            indices = looked_at[tag_of == tag]
-            reader, sources = tokenizer.tagged(tags[tag]), corpus.src.take(indices)
-            texts = [reader.decode(sources[i].tolist()) for i in range(len(indices))]
-            for row, other in enumerate(best_others(texts, range(len(texts)))):
-                if other >= 0:
-                    matches[indices[row]] = indices[other]
-                bar.update()
-    corpus.release()
-    content = BytesIO()
-    np.save(content, matches.astype(np.int32))
-    write_bytes(path, content.getvalue())
-    n_matched = int((matches >= 0).sum())
-    log.info(f"data.fuzzy: {n_matched:,} of {counted(corpus.n_pairs, 'pair')} have a similar pair")
-    return matches
 
 
 def _without_unknown(side: EncodedSide) -> npt.NDArray[np.bool_]:

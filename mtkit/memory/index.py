@@ -142,15 +142,15 @@ class Memory:
         """Return the best match of a text with a score of at least `least`, 1 for exact matches only."""
         return next(iter(self.search(text, least)), None)
 
-    def search(self, text: str, least: float = 0.7, most: int = 1, *, skip: bytes | None = None) -> list[Match]:
+    def search(self, text: str, least: float = 0.7, most: int = 1) -> list[Match]:
         """Return the best matches of a text, at most `most`, best first; of equal ones, the most frequent first.
 
-        least: the lowest score, from 0.5 on. skip: the key of sources to leave out, from `exact_key`.
+        least: the lowest score, from 0.5 on.
         """
         text = normalized(text)
         if not LEAST_MATCH / 100 <= least <= 1:
             raise ValueError(f"least={least}: a score from {LEAST_MATCH / 100} to 1")
-        exact = [] if exact_key(text) == skip else self._exact(text)
+        exact = self._exact(text)
         if len(exact) >= most or least == 1:
             return exact[:most]
         with self._lock, _explained(self.name):
@@ -162,7 +162,7 @@ class Memory:
                 if (len(enough) + len(exact) == most and enough[-1][0] >= bound) or n_scored >= MOST_SCORED:
                     break
                 n_scored += len(ids)
-                scored += self._scored(ids, query, least, {exact_key(text), skip})
+                scored += self._scored(ids, query, least, exact_key(text))
             best = sorted(scored, reverse=True)[: most - len(exact)]
             return [*exact, *(self._match(score, id) for score, _, id in best)]
 
@@ -237,17 +237,15 @@ class Memory:
         codes = [length << _UNIT_BITS | np.frombuffer(units, np.uint32).astype(np.int64) for length, units in lists]
         return np.concatenate([*codes, np.array([], np.int64)])
 
-    def _scored(
-        self, ids: _Ints, query: Sequence[int], least: float, skipped: set[bytes | None]
-    ) -> list[tuple[float, int, int]]:
-        """Return score, times and id of those units that reach the lowest score."""
+    def _scored(self, ids: _Ints, query: Sequence[int], least: float, exact: bytes) -> list[tuple[float, int, int]]:
+        """Return score, times and id of those units that reach the lowest score; exact: the key of exact matches."""
         rows = self._connection.execute(
             f"SELECT id, key, tokens, times FROM units WHERE id IN ({','.join(map(str, ids.tolist()))})"
         )
         scores = [
             (fuzzy_score(query, np.frombuffer(tokens, np.uint32).tolist(), least), times, id)
             for id, key, tokens, times in rows
-            if key not in skipped
+            if key != exact
         ]
         return [one for one in scores if one[0] >= least - 1e-9]
 
@@ -259,19 +257,6 @@ def _explained(name: str) -> Iterator[None]:
         yield
     except sqlite3.DatabaseError as error:
         raise DataError(f"{name}: cannot read this translation memory: {error}; build it again") from None
-
-
-def best_others(texts: Sequence[str], sources: Iterable[int]) -> Iterator[int]:
-    """Yield, for some of the texts (by index), the index of the most similar other text; -1 if none is similar.
-
-    A text that is equal, or has less than half of the tokens in common, does not count.
-    """
-    pairs = (Pair(text, "-", "", index) for index, text in enumerate(texts))
-    memory = Memory.of_pairs(pairs, ("src", "tgt"), "")
-    for index in sources:
-        found = memory.search(texts[index], LEAST_MATCH / 100, skip=exact_key(normalized(texts[index])))
-        yield found[0].line if found else -1
-    memory.close()
 
 
 def write_memory(path: Path, pairs: Iterable[Pair], langs: Languages) -> int:

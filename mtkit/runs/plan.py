@@ -314,23 +314,15 @@ def _labels(trainer: Trainer) -> dict[str, int]:
 
 
 def _changes(trainer: Trainer) -> list[ChangeExample]:
-    """Return an example of each change of `augment`, and of a pair with a match."""
+    """Return an example of each change of `augment`."""
     corpus, (src, tgt) = trainer.corpus, trainer.run.text.tokenizers
     rates, data = trainer.cfg.augment.rates, trainer.cfg.data
-    examples = []
-    matches = getattr(trainer.run.text, "matches", None)
-    if matches is not None and len(rows := np.flatnonzero(matches >= 0)):
-        row = int(rows[0])
-        other = tgt.decode(corpus.tgt[int(matches[row])].tolist())
-        source = f"{src.decode(corpus.src[row].tolist())} <end> {other}"
-        share = data.fuzzy * len(rows) / len(matches)
-        examples.append(ChangeExample("with_a_match", share, source, tgt.decode(corpus.tgt[row].tolist())))
     if not rates:
-        return examples
+        return []
     some = corpus.take(np.linspace(0, corpus.n_pairs - 1, min(corpus.n_pairs, _PAIRS_TO_CHANGE), dtype=np.int64))
     n = len(some.src.lengths)
     pairs = [(src.decode(some.src[i].tolist()), tgt.decode(some.tgt[i].tolist())) for i in range(n)]
-    return [*examples, *change_examples(rates, Modifiers(data.src_lang, data.tgt_lang), pairs)]
+    return change_examples(rates, Modifiers(data.src_lang, data.tgt_lang), pairs)
 
 
 def _disk(trainer: Trainer, checkpoint: Path, steps: int | None, n_validations: int | None) -> DiskPlan:

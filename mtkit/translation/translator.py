@@ -26,7 +26,6 @@ from mtkit.text.capitals import Capitals, is_in_capitals, may_be_title
 from mtkit.text.lines import keep_edges
 from mtkit.tokens.placeholders import Replaced, restore
 from mtkit.tokens.protected import Protector
-from mtkit.tokens.special_ids import EOS_ID
 from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.translation import mbr
 from mtkit.translation.candidates import BLANK, Candidate, Translation, join_candidates
@@ -413,11 +412,10 @@ class Translator:
         if self.engine.max_positions is not None:
             max_len = min(max_len, self.engine.max_positions)
         text, values = piece.replaced.text, piece.replaced.values
-        behind = self._match_ids(piece)
         once = tuple(self.tgt_tokenizer.piece_ids(list(values)))
         return Segment(
-            ids=[*ids, *behind] if behind else ids,
-            others=tuple([*of_other, *behind] for of_other in others),
+            ids=ids,
+            others=tuple(others),
             max_len=max_len,
             min_len=max(decode.min_len, int(decode.min_len_factor * len(ids))),
             prefix=piece.prefix,
@@ -428,13 +426,6 @@ class Translator:
             values=values,
             in_capitals=piece.in_capitals,
         )
-
-    def _match_ids(self, piece: Piece) -> list[int]:
-        """Return what a model that was trained with data.fuzzy reads behind a piece: EOS and its match's target."""
-        if piece.match is None or self.files is None or not (data := self.files.config.data).fuzzy:
-            return []
-        ids = self.tgt_tokenizer.encode(piece.match.tgt)
-        return [EOS_ID, *ids] if piece.n_tokens + 1 + len(ids) <= data.max_tokens else []
 
     def text_of(self, ids: Sequence[int], segment: Segment) -> str:
         """Return the text of a segment's translation, with tokens for the placeholders."""

@@ -9,25 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from mtkit.config.augment import ModifierName
-from mtkit.config.schema import Config
 from mtkit.config.tags import TOKENS
 from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.data.encoded import EncodedSide, PairsInMemory
 from mtkit.data.feed import BatchStream, Position
-from mtkit.data.modifiers import (
-    MatchSampler,
-    Modifiers,
-    PairSampler,
-    can_continue,
-    change_examples,
-    find_matches,
-    joined,
-)
+from mtkit.data.modifiers import Modifiers, PairSampler, can_continue, change_examples, joined
 from mtkit.data.subwords import SubwordSampler
-from mtkit.tokens.special_ids import EOS_ID
 from mtkit.tokens.tokenizer import Tokenizer, train_tokenizer
 
 NAMES: list[ModifierName] = [name for name in get_args(ModifierName) if name != "joined"]
@@ -315,62 +304,3 @@ def test_resumed_runs_and_several_processes_see_the_same_text(tokenizer):
         [batch for both in itertools.zip_longest(a, b) for batch in both if batch is not None]
         for a, b in zip(first, second, strict=True)
     ]
-
-
-def test_a_match_is_the_most_similar_other_source_with_the_same_tag(tokenizer, tmp_path):
-    lines = [*LINES, "Nothing like it here", *LINES, "Old cats sleep."]
-    corpus: Any = Corpus(tokenizer, lines)
-    half = len(LINES) + 1
-    matches = find_matches(corpus, tokenizer, [None, "<t>"], tmp_path / "matches.npy")
-    for index, other in enumerate(matches.tolist()):
-        if lines[index].startswith("Nothing"):
-            assert other == -1
-            continue
-        assert lines[index] != lines[other]
-        assert (index < half) == (other < half)
-        # of four tokens, mark included, one differs
-        assert sum(a != b for a, b in zip(lines[index].split(), lines[other].split(), strict=True)) == 1
-    kept = (tmp_path / "matches.npy").read_bytes()
-    assert np.array_equal(find_matches(corpus, tokenizer, [None, "<t>"], tmp_path / "matches.npy"), matches)
-    assert (tmp_path / "matches.npy").read_bytes() == kept
-
-
-def test_a_share_of_the_sources_has_the_target_of_its_match_behind_it(tokenizer):
-    n = 2000
-    corpus: Any = Corpus(tokenizer, (LINES * n)[:n])
-    indices = np.arange(n)
-    matches = np.roll(indices, 1)
-    matches[: n // 2] = -1
-    pairs = MatchSampler(None, matches, 0.4, 1, max_tokens=99).sample(corpus, indices, epoch=0)
-    with_match = [EOS_ID in pairs.src[i].tolist() for i in range(n)]
-    assert not any(with_match[: n // 2])
-    assert abs(np.mean(with_match[n // 2 :]) - 0.4) < 4 * (0.24 / (n // 2)) ** 0.5
-    for i in range(n):
-        behind = [EOS_ID, *corpus.tgt[matches[i]].tolist()] if with_match[i] else []
-        assert pairs.src[i].tolist() == [*corpus.src[i].tolist(), *behind]
-        assert pairs.tgt[i].tolist() == corpus.tgt[i].tolist()
-
-
-def test_the_pairs_with_a_match_depend_on_seed_and_epoch_alone_and_changed_pairs_have_them_too(tokenizer):
-    corpus: Any = Corpus(tokenizer, LINES * 20)
-    indices = np.arange(len(LINES) * 20)
-    matches = np.roll(indices, 1)
-
-    def src(epoch, chosen=indices, seed=1, max_tokens=99, inner=None):
-        found = MatchSampler(inner, matches, 0.5, seed, max_tokens).sample(corpus, chosen, epoch)
-        return [found.src[i].tolist() for i in range(len(chosen))]
-
-    assert src(0) == src(0) != src(1)
-    assert src(0, seed=2) != src(0)
-    assert src(0, indices[7:9]) == src(0)[7:9]
-    assert src(0, max_tokens=5) == [corpus.src[i].tolist() for i in range(len(indices))]
-    changed = src(0, inner=sampler(tokenizer, {"lower_case": 1.0}))
-    assert [EOS_ID in ids for ids in changed] == [EOS_ID in ids for ids in src(0)]
-    assert any("old" in tokenizer.decode(ids) for ids in changed)
-
-
-def test_matches_need_one_vocabulary_for_both_sides():
-    files = {"train": [{"tsv": "a.tsv"}], "dev": {"tsv": "b.tsv"}, "fuzzy": 0.5}
-    with pytest.raises(ValidationError, match=r"data\.fuzzy=0\.5.*tokenizer\.shared"):
-        Config.model_validate({"data": files})
-    assert Config.model_validate({"data": files, "tokenizer": {"shared": True}}).data.fuzzy == 0.5

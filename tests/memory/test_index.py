@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mtkit.errors import DataError
 from mtkit.memory import index
-from mtkit.memory.fuzzy import exact_key, fuzzy_score, normalized, tokens_of
+from mtkit.memory.fuzzy import fuzzy_score, tokens_of
 from mtkit.memory.index import Memory, is_memory, write_memory
 from mtkit.pair_files.pairs import Pair
 
@@ -97,12 +97,6 @@ def test_of_several_translations_the_most_frequent_wins_and_then_the_latest():
     memory = memory_of(("Open", "Ouvrir"), ("Open", "Ouvert"), ("Open", "Ouvrir"), ("Save", "A"), ("Save", "B"))
     assert [match.tgt for match in map(memory.exact, ("Open", "Save")) if match] == ["Ouvrir", "B"]
     assert [match.tgt for match in memory.search("Open", most=5)] == ["Ouvrir", "Ouvert"]
-
-
-def test_a_source_can_be_left_out():
-    memory = memory_of(("A red car.", "x"), ("A blue car.", "y"))
-    [match] = memory.search("A red car.", 0.5, skip=exact_key(normalized("A red car.")))
-    assert match.tgt == "y"
 
 
 def test_a_memory_is_the_same_from_its_file(tmp_path):

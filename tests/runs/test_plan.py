@@ -201,19 +201,6 @@ def test_the_command_prints_the_plan_and_fails_if_the_budget_is_too_short(make_c
     assert "train.budget=5s" in result.stderr
 
 
-def test_the_plan_shows_a_pair_with_its_match(make_config, corpus, tmp_path):
-    lines = [f"{name} sees the old {thing}\tv {name} {thing}" for name in ("Ann", "Bob") for thing in ("cat", "dog")]
-    (tmp_path / "similar.tsv").write_text("\n".join([*lines, "no other line\tx", ""]))
-    shared = {"src": {"type": "char", "vocab_size": 300}, "shared": True}
-    data = {"train": [{"tsv": str(tmp_path / "similar.tsv")}], "dev": corpus["dev"], "fuzzy": 0.5}
-    cfg = make_config(max_steps=2, warmup_steps=1, tokenizer=shared, data=data)
-    [example] = make_plan(cfg, PROBE_S).changes
-    assert example.rate == 0.5 * 4 / 5
-    source, match = example.src.split(" <end> ")
-    assert f"{source}\t{example.tgt}" in lines
-    assert match in {line.split("\t")[1] for line in lines} - {example.tgt}
-
-
 def test_a_run_limited_only_by_patience_has_no_total(make_config):
     plan = make_plan(make_config(max_steps=None, patience=3, validate_every=20), PROBE_S)
     assert (plan.steps, plan.ends, plan.time.total) == (None, {"patience": None}, None)

@@ -2,8 +2,6 @@
 
 import json
 import logging
-from copy import copy
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +17,6 @@ from mtkit.errors import DataError
 from mtkit.memory.index import write_memory
 from mtkit.pair_files.pairs import Pair
 from mtkit.scoring.scoring import score_candidates
-from mtkit.tokens.special_ids import EOS_ID
 from mtkit.translation.translator import Translator
 
 UNITS = ("two dogs\tDEUX\n", "one {cat}\tUN {cat}\n", "one %s\tUN\n", "It has 5 big red dogs.\tCINQ\n")
@@ -65,20 +62,6 @@ def test_a_sentence_of_a_line_can_have_an_exact_match(memory, shared_bundle):
     [found] = translator.stream(["Two dogs sleep. It rains."])
     assert found.text.endswith(" IL PLEUT.")
     assert found.n_segments == 1  # one segment for the model
-
-
-def test_a_model_of_matches_reads_the_target_of_a_similar_sentence_behind_the_source(translator, plain):
-    def segments(one, fuzzy, line="It has 6 big red dogs."):
-        data = one.files.config.data.model_copy(update={"fuzzy": fuzzy, "max_tokens": 60})
-        reading = copy(one)
-        reading.files = replace(one.files, config=one.files.config.model_copy(update={"data": data}))
-        [segments] = reading.segments([line])
-        return [list(segment.ids) for segment in segments]
-
-    [without] = segments(plain, 0.5)
-    assert segments(translator, 0.0) == [without]
-    assert segments(translator, 0.5) == [[*without, EOS_ID, *translator.tgt_tokenizer.encode("CINQ")]]
-    assert EOS_ID not in segments(translator, 0.5, "two cats")[0]
 
 
 def test_the_tokens_of_an_exact_match_are_not_scored(translator):

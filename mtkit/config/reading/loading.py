@@ -26,6 +26,7 @@ _Root = TypeVar("_Root", bound=Section)
 _REMOVED: dict[tuple[str, ...], tuple[object, str]] = {
     ("queue", "linger_ms"): (10, "remove it; the service waits at most 10 ms for a fuller batch"),
     ("decode", "epsilon"): (0.0, "remove it; limit the draws by decode.top_k or decode.top_p"),
+    ("data", "fuzzy"): (0.0, "remove it; models did not learn to use similar sentences of a memory"),
 }
 _MOST_BYTES = 2**24  # of a YAML file: also ends the reading of a device without an end
 

@@ -15,11 +15,11 @@ from mtkit.config.data import CorpusFiles, DevCorpus
 from mtkit.config.schema import Config
 from mtkit.console import counted, log
 from mtkit.data.corpus import read_pairs, read_side, require_files
-from mtkit.data.encoded import EncodedCorpus, Int64s
+from mtkit.data.encoded import EncodedCorpus
 from mtkit.data.encoding import encode_corpus
 from mtkit.data.feed import Sampler
 from mtkit.data.mixture import require_scores
-from mtkit.data.modifiers import MatchSampler, PairSampler, find_matches
+from mtkit.data.modifiers import PairSampler
 from mtkit.data.sides import FILE as SIDES_FILE
 from mtkit.data.sides import Sides, save_counts
 from mtkit.data.subwords import SubwordSampler
@@ -56,16 +56,12 @@ class ParallelText:
     dev: list[EncodedCorpus]  # of each dev set
     dev_pairs: list[list[Pair]]  # the same as text
     suite: Suite | None
-    matches: Int64s | None = None  # (N,): a pair with a similar source for each training pair; see `find_matches`
     worth: Mapping[int, str] = field(default_factory=lambda: WORTH_OF_TRANSLATOR)
 
     def sampler(self, cfg: Config) -> Sampler | None:
         """See TrainingText."""
         subwords = SubwordSampler.from_config(cfg, *self.tokenizers)
-        inner = PairSampler.from_config(cfg, self.tokenizers, subwords) or subwords
-        if self.matches is None:
-            return inner
-        return MatchSampler(inner, self.matches, cfg.data.fuzzy, cfg.seed, cfg.data.max_tokens)
+        return PairSampler.from_config(cfg, self.tokenizers, subwords) or subwords
 
     def validator(self, cfg: Config, precision: Precision) -> Validator:
         """See TrainingText."""
@@ -161,11 +157,7 @@ def prepare_pairs(cfg: Config, run_dir: Path, *, is_verified: bool) -> ParallelT
     check_texts(cfg, tokenizers, train)
     longest = cfg.model.max_positions - 1 if cfg.model.positions == "learned" else None
     dev = [encode([corpus], *tokenizers, cache, max_tokens=longest, max_length_ratio=None) for corpus in data.dev]
-    matches = None
-    if data.fuzzy:
-        tags = [corpus.tag for corpus in data.train]
-        matches = find_matches(train, tokenizers[0], tags, cache / f"similar-{train.fingerprint[:16]}.npy")
-    return ParallelText(cfg, tokenizers, train, dev, dev_pairs, suite, matches)
+    return ParallelText(cfg, tokenizers, train, dev, dev_pairs, suite)
 
 
 def read_dev(corpus: DevCorpus) -> list[Pair]:

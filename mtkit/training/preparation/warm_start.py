@@ -44,7 +44,7 @@ _LEAST_BIAS = -30.0
 def inherit(cfg: Config) -> Config:
     """Fill in keys that cfg omits in model and tokenizer from the model in train.init_from.
 
-    The same applies to data.placeholders and data.fuzzy, and to augment as a whole.
+    The same applies to data.placeholders, and to augment as a whole.
 
     If the run has checkpoints, they come from its own config.yaml, and that model may be gone.
     Raises ConfigError if cfg sets keys that must be the model's to other values.
@@ -83,9 +83,8 @@ def inherit(cfg: Config) -> Config:
     values["train"] = cfg.train.model_dump(mode="json", exclude_unset=True)  # the others still have their defaults
     if not started and cfg.task == "translate":
         values["train"] = {**tuning_values(cfg.train), **values["train"]}
-    for key in ("placeholders", "fuzzy") if cfg.task == "translate" else ():
-        if key not in cfg.data.model_fields_set:
-            values["data"][key] = getattr(origin_cfg.data, key)
+    if cfg.task == "translate" and "placeholders" not in cfg.data.model_fields_set:
+        values["data"]["placeholders"] = origin_cfg.data.placeholders
     try:
         return Config.model_validate(values)
     except ValidationError as error:

@@ -696,7 +696,10 @@ def test_a_removed_key_is_ignored_with_its_default_and_reported_with_another_val
         load_serve_config(None, ["queue.linger_ms=3"])
 
 
-def test_a_config_with_the_default_of_decode_epsilon_loads_and_another_is_an_error(tmp_path):
+def test_a_config_with_the_default_of_a_removed_key_loads_and_another_value_is_an_error(tmp_path):
     assert load(tmp_path, MINIMAL + "decode: {beam_size: 2, epsilon: 0.0}\n").decode.beam_size == 2
     with pytest.raises(ConfigError, match=r"decode\.epsilon: .* no longer .*decode\.top_p"):
         load(tmp_path, MINIMAL + "decode: {epsilon: 0.02}\n")
+    load(tmp_path, MINIMAL.replace("data:\n", "data:\n  fuzzy: 0.0\n"))
+    with pytest.raises(ConfigError, match=r"line \d+: data\.fuzzy: .* no longer .*remove it"):
+        load(tmp_path, MINIMAL.replace("data:\n", "data:\n  fuzzy: 0.5\n"))

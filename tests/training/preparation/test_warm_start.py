@@ -166,14 +166,6 @@ def test_a_run_changes_as_much_of_its_text_as_that_of_the_model(tuning, tmp_path
     assert inherit(own).augment.rates == {"capitals": 0.1}
 
 
-def test_a_model_of_matches_goes_on_with_them(tuning, tmp_path):
-    cfg = tiny_config({"tie": "all"})
-    cfg = cfg.model_copy(update={"data": cfg.data.model_copy(update={"fuzzy": 0.3})})
-    (tmp_path / "base").mkdir()
-    tiny_bundle(tmp_path / "base", tiny_tokenizer(tmp_path / "base", cfg), cfg)
-    assert inherit(tuning(init_from=tmp_path / "base")).data.fuzzy == 0.3
-
-
 def test_keys_that_are_left_out_are_those_of_the_model(base_run, tuning, tmp_path):
     train(tuning(model={"embedding_dropout": 0.25}))
     base, made = (load_config(run / "config.yaml") for run in (base_run, tmp_path / "run"))
