@@ -110,7 +110,7 @@ def _read_json(path: Path) -> Iterator[tuple[int, str, list[Candidate]]]:
 def _candidate(value: str | Mapping[str, Any]) -> Candidate:
     if isinstance(value, str):
         return Candidate(value)
-    score = value.get("score")
+    score = 0.0 if value.get("from_memory") else value.get("score")  # `mtkit translate --json`: no doubt about it
     if score is not None and (isinstance(score, bool) or not math.isfinite(score)):
         raise ValueError(score)
     return Candidate(_text(value["text"]), None if score is None else float(score))

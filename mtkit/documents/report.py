@@ -32,7 +32,6 @@ def summary(result: TranslatedDocument, *, listed: bool = True) -> Iterator[str]
     """Yield lines about the result. listed: include the first segments to check."""
     counts = Counter(note.kind for note in result.notes)
     to_check = ", ".join(f"{title}: {counts[kind]:,}" for kind, title in _TITLES.items() if counts[kind])
-    n_exact = sum(note.reason.startswith("100 %") for note in result.matches)
     if not result.n_segments:
         yield "the document has no text to translate, so the output equals it"
         return
@@ -40,8 +39,6 @@ def summary(result: TranslatedDocument, *, listed: bool = True) -> Iterator[str]
         f"{counted(result.n_segments, 'segment')}, {counted(result.n_sentences, 'sentence')}, "
         f"{counted(result.n_codes, 'tag')}; {to_check or 'nothing to check'}"
     )
-    if result.matches:
-        yield f"translation memory: {counted(n_exact, 'exact match')}, {len(result.matches) - n_exact:,} similar"
     if not listed:
         return
     for note in result.notes[:_MOST_LISTED]:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from mtkit.console import log
 from mtkit.documents.sentences import Alignment, Sentence, Translated
 from mtkit.text.inline import Interval
 from mtkit.text.placeholders import PROSE
@@ -93,9 +92,8 @@ class SentenceTranslator:
         self._session.absorb(note)
 
     def report(self) -> None:
-        """Log which terms were met, if there is a terminology; faults are in the translations."""
-        for line in () if self._session.terms is None else self._session.terms.lines():
-            log.info(line)
+        """Log what a translation memory had and which terms were met; faults are in the translations."""
+        self._session.report_aids()
 
 
 def _faults(translation: Translation) -> list[str]:

@@ -22,6 +22,7 @@ class Candidate:
     finished: bool  # False: the length limit ended it
     n_moved: int = 0  # placeholders that the search lost or doubled: put at the end, or left out
     n_placed: int = 0  # protected parts of the source, such as addresses, that the alignment placed between words
+    is_from_memory: bool = False  # no part of it is the model's, so log_prob and score mean nothing
 
 
 BLANK = Candidate("", [], 0.0, 0.0, True)  # the translation of a blank line
@@ -48,6 +49,7 @@ def join_candidates(parts: Sequence[list[Candidate]], gaps: Sequence[str | None]
             finished=all(part.finished for part in kth),
             n_placed=sum(part.n_placed for part in kth),
             n_moved=sum(part.n_moved for part in kth),
+            is_from_memory=all(part.is_from_memory for part in kth),
         )
         for kth in zip(*parts, strict=False)
     ]

@@ -1,5 +1,6 @@
 """Translate one text window by window into reviewed translations, and report length limits, faults and terms."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
@@ -45,10 +46,12 @@ class Session:
         prefix: str = "",
         terms: TermReport | None = None,
         direction: DirectionCheck | None = None,
+        has_memory: bool = False,
     ) -> None:
         """n_best: as for `Translator.stream`. prefix: whole words that begin every translation.
 
         terms: counts which terms were met. direction: warns if the text is not in the model's source language.
+        has_memory: the pieces have been looked up in a translation memory, so that the report says what it had.
         """
         self.review = review
         self.terms = terms
@@ -56,11 +59,12 @@ class Session:
         self.n_unfinished = 0
         self.n_moved = 0  # translations with a placeholder that the model did not place
         self.lines_moved: list[int] = []  # numbers of the first of them
-        self.n_exact = self.n_fuzzy = 0  # lines with an exact match in the translation memory, and with a fuzzy one
+        self.memory = Counter[str]()  # texts that were looked up in a translation memory, and those with matches
         self._searcher = searcher
         self._n_best = n_best
         self._prefix = prefix
         self._direction = direction
+        self._has_memory = has_memory
 
     def translate(self, lines: Sequence[str], first_line: int | None = None) -> list[Translation]:
         """Translate the next lines. first_line: line number of the first one, if lines before it were skipped."""
@@ -98,8 +102,8 @@ class Session:
             replace(translation, src=line, matches=tuple(piece.match for piece in of_line if piece.match))
             for line, of_line, translation in zip(lines, pieces, reviewed, strict=True)
         ]
-        self.n_exact += sum(any(match.is_exact for match in one.matches) for one in translations)
-        self.n_fuzzy += sum(any(not match.is_exact for match in one.matches) for one in translations)
+        for piece in (piece for of_line in pieces for piece in of_line if piece.is_settled or not piece.is_blank):
+            self.memory.update(["texts", *(["exact" if piece.is_settled else "similar"] if piece.match else [])])
         self.n_lines += len(lines)
         self.n_unfinished += sum(not translation.finished for translation in translations)
         moved = [line for line, t in enumerate(translations, start=first_line) if t.n_best[0].n_moved]
@@ -120,7 +124,7 @@ class Session:
             "lines": self.n_lines,
             "unfinished": self.n_unfinished,
             "moved": [self.n_moved, self.lines_moved],
-            "matches": [self.n_exact, self.n_fuzzy],
+            "memory": self.memory,
             "review": self.review.tally.note(),
             **({"terms": self.terms.note()} if self.terms is not None else {}),
         }
@@ -130,8 +134,7 @@ class Session:
         self.n_lines += note["lines"]
         self.n_unfinished += note["unfinished"]
         self._add_moved(*note["moved"])
-        n_exact, n_fuzzy = note.get("matches", (0, 0))
-        self.n_exact, self.n_fuzzy = self.n_exact + n_exact, self.n_fuzzy + n_fuzzy
+        self.memory.update(note.get("memory", {}))
         self.review.tally.absorb(note["review"])
         if self.terms is not None:
             self.terms.absorb(note["terms"])
@@ -145,10 +148,15 @@ class Session:
         warn_unfinished(self.n_unfinished, self.n_lines)
         _warn_moved(self.n_moved, self.lines_moved, self.n_lines)
         self.review.warn()
-        if self.n_exact or self.n_fuzzy:
+        self.report_aids()
+
+    def report_aids(self) -> None:
+        """Log how many texts the translation memory has, if there is one, and which terms were met."""
+        if self._has_memory:
+            n = self.memory
             log.info(
-                f"translation memory: {counted(self.n_exact, 'line')} with an exact match, whose translation is used; "
-                f"{self.n_fuzzy:,} with a similar one"
+                f"translation memory: {n['exact']:,} of {counted(n['texts'], 'text')} had an exact match, whose "
+                f"translation is used; {n['similar']:,} had a similar one"
             )
         if self.terms is not None:
             for line in self.terms.lines():

@@ -220,7 +220,10 @@ class Translator:
         terms = None if self.terminology is None else TermReport(self.terminology)
         files = self.files if check_direction else None
         direction = None if files is None else DirectionCheck(files, self.sides)
-        return Session(self, review, n_best=n_best, prefix=prefix, terms=terms, direction=direction)
+        has_memory = self.matcher is not None
+        return Session(
+            self, review, n_best=n_best, prefix=prefix, terms=terms, direction=direction, has_memory=has_memory
+        )
 
     @property
     def window(self) -> int:
@@ -230,7 +233,7 @@ class Translator:
     def confidence(self, candidate: Candidate) -> float | None:
         """Return the probability, 0 to 1, that a translation is good, by the bundle's calibration (`mtkit calibrate`).
 
-        None without a calibration, and for a translation that is empty or hit the length limit.
+        None without a calibration, and for a translation that is empty, hit the length limit or is from a memory.
         """
         if self.calibration is None:
             return None
@@ -280,7 +283,9 @@ class Translator:
         if any(piece.is_settled for piece in pieces):
             found = iter(self.search_pieces([p for p in pieces if not p.is_settled], decode=decode, n_best=n_best))
             return [
-                [Candidate(piece.match.tgt, [], 0.0, 0.0, True)] if piece.match and piece.is_settled else next(found)
+                [Candidate(piece.match.tgt, [], 0.0, 0.0, True, is_from_memory=True)]
+                if piece.match and piece.is_settled
+                else next(found)
                 for piece in pieces
             ]
         rows = self._search(pieces, decode, n_best, self.cutter)

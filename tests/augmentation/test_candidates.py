@@ -31,6 +31,13 @@ LOOP = "chats chats chats chats chats chats chats chats"
             json.dumps({"line": 1, "src": SRC, "hypotheses": [{"text": GOOD, "score": -2, "log_prob": -9}]}),
             [Candidate(GOOD, -2.0)],
         ),
+        (
+            "a.jsonl",
+            json.dumps({"src": SRC, "hypotheses": [{"text": GOOD, "score": None, "from_memory": True}]})
+            + "\n"
+            + json.dumps({"src": SRC, "hypotheses": [{"text": OTHER, "score": -2}]}),
+            [Candidate(GOOD, 0.0), Candidate(OTHER, -2.0)],
+        ),
     ],
 )
 def test_both_formats_hold_several_candidates_with_or_without_scores(name, content, expected):

@@ -11,12 +11,14 @@ from mtkit.bundle import read_bundle
 from mtkit.cli import app
 from mtkit.documents.filling import MATCH, fill, sentences_to_translate
 from mtkit.documents.reading import Options, document_of
-from mtkit.documents.report import summary, write_report
+from mtkit.documents.report import write_report
 from mtkit.documents.sentence_translator import SentenceTranslator
+from mtkit.documents.translate import translate_text
 from mtkit.errors import DataError
 from mtkit.memory.index import write_memory
 from mtkit.pair_files.pairs import Pair
 from mtkit.scoring.scoring import score_candidates
+from mtkit.translation.candidates import join_candidates
 from mtkit.translation.translator import Translator
 
 UNITS = ("two dogs\tDEUX\n", "one {cat}\tUN {cat}\n", "one %s\tUN\n", "It has 5 big red dogs.\tCINQ\n")
@@ -73,12 +75,24 @@ def test_the_tokens_of_an_exact_match_are_not_scored(translator):
 def test_the_counts_of_matches_are_logged_and_absorbed(translator, caplog):
     sessions = [translator.session(), translator.session()]
     for session in sessions:
-        session.translate(["two dogs", "It has 6 big red dogs."])
+        session.translate(["two dogs", "", "It has 6 big red dogs.", "two cats"])
     sessions[0].absorb(json.loads(json.dumps(sessions[1].note())))
     with caplog.at_level(logging.INFO, "mtkit"):
         sessions[0].report()
-    assert "translation memory: 2 lines with an exact match" in caplog.text
-    assert "2 with a similar one" in caplog.text
+    assert "translation memory: 2 of 6 texts had an exact match" in caplog.text
+    assert "2 had a similar one" in caplog.text
+
+
+def test_a_memory_that_never_matches_says_so_for_lines_and_documents_and_no_memory_says_nothing(
+    translator, plain, caplog
+):
+    with caplog.at_level(logging.INFO, "mtkit"):
+        list(plain.stream(["two cats"]))
+        assert "memory" not in caplog.text
+        list(translator.stream(["two cats"]))
+        assert "0 of 1 text had an exact match" in caplog.text
+        translate_text(translator, "two cats\n\none cat\n")
+    assert "0 of 2 texts had an exact match" in caplog.text
 
 
 def test_words_that_begin_a_translation_rule_the_memory_out(translator, plain):
@@ -109,7 +123,6 @@ def test_a_document_uses_exact_matches_and_its_report_shows_them(translator, tmp
     exact, similar = filled.matches
     assert (exact.kind, exact.src, exact.tgt) == (MATCH, "two dogs", "DEUX")
     assert "85 %" in similar.reason and "It has 5 big red dogs. → CINQ" in similar.reason
-    assert any("translation memory: 1 exact match, 1 similar" in line for line in summary(filled))
     for name in ("report.html", "report.jsonl"):
         write_report(tmp_path / name, Path("a.html"), Path("b.html"), filled, ("en", "fr"))
         assert "m.tsv:1" in (tmp_path / name).read_text()
@@ -120,5 +133,13 @@ def test_the_json_of_a_line_has_its_match(shared_bundle, memory):
         app, ["translate", "--model", str(shared_bundle), "--set", f"decode.memory={memory}", "--json", "two dogs"]
     )
     record = json.loads(result.stdout)
-    assert record["hypotheses"][0]["text"] == "DEUX"
+    [hypothesis] = record["hypotheses"]
+    # the model gave it no probability
+    assert hypothesis == {"text": "DEUX", "score": None, "log_prob": None, "finished": True, "from_memory": True}
     assert record["matches"] == [{"score": 100, "source": "two dogs", "target": "DEUX", "place": "m.tsv:1"}]
+
+
+def test_a_line_that_is_partly_from_memory_has_the_score_of_the_other_part(translator):
+    exact, other = (one.n_best for one in translator.stream(["two dogs", "two cats"]))
+    [joined] = join_candidates([exact, other])
+    assert (exact[0].is_from_memory, joined.is_from_memory, joined.score) == (True, False, other[0].score)

@@ -74,10 +74,12 @@ class Rendering:
     def _hypothesis(self, candidate: Candidate) -> dict[str, Any]:
         record: dict[str, Any] = {
             "text": candidate.text,
-            "score": round(candidate.score, 6),
-            "log_prob": round(candidate.log_prob, 6),
+            "score": None if candidate.is_from_memory else round(candidate.score, 6),
+            "log_prob": None if candidate.is_from_memory else round(candidate.log_prob, 6),
             "finished": candidate.finished,
         }
+        if candidate.is_from_memory:
+            record["from_memory"] = True
         confidence = self.translator.confidence(candidate)
         return record if confidence is None else {**record, "confidence": confidence}
 
