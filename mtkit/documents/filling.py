@@ -1,7 +1,7 @@
 """Fill a document with the translations of its sentences, and note what a person should look at."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -60,11 +60,20 @@ class TranslatedDocument:
     matches: tuple[Note, ...] = ()  # of sentences in the translation memory, in the same order
 
 
-def sentences_to_translate(document: Document) -> list[Sentence]:
-    """Return the document's sentences, in order, each once; those in a segment with codes are marked."""
+def paragraphs_of(document: Document) -> list[str]:
+    """Return the text of each segment that is more than one sentence, each once, to look it up in a memory."""
+    inlines = (segment.inline for segment in _segments(document))
+    return list(dict.fromkeys(i.text.strip() for i in inlines if i.sentences and i.sentences != [_whole(i)]))
+
+
+def sentences_to_translate(document: Document, whole: Container[str] = ()) -> list[Sentence]:
+    """Return the document's sentences, in order, each once; those in a segment with codes are marked.
+
+    whole: paragraphs, as `paragraphs_of` returns them, that count as one sentence.
+    """
     marked: dict[str, bool] = {}
     for segment in _segments(document):
-        for sentence in sentences_of(segment.inline):
+        for sentence in sentences_of(segment.inline, whole):
             if _is_foreign(sentence.text, segment, document):
                 continue
             marked[sentence.text] = marked.get(sentence.text, False) or sentence.is_marked
@@ -72,7 +81,7 @@ def sentences_to_translate(document: Document) -> list[Sentence]:
 
 
 def fill(document: Document, results: Mapping[str, Translated]) -> TranslatedDocument:
-    """Return the document with its sentences translated. results: by the sentences' texts."""
+    """Return the document with its sentences translated. results: by the texts of sentences or whole paragraphs."""
     n_sentences = n_codes = 0
     notes: list[Note] = []
     matches: list[Note] = []
@@ -87,7 +96,7 @@ def fill(document: Document, results: Mapping[str, Translated]) -> TranslatedDoc
                 sentence.text: Translated(sentence.text, ("foreign",))
                 if _is_foreign(sentence.text, segment, document)
                 else results[sentence.text]
-                for sentence in sentences_of(segment.inline)
+                for sentence in sentences_of(segment.inline, results)
             }
             matches += _matches(of_sentences, _place(part, segment))
             paragraph = assemble(segment.inline, of_sentences, segment.write)
@@ -164,22 +173,31 @@ def _matches(results: Mapping[str, Translated], place: str) -> Iterable[Note]:
             yield Note(place, MATCH, reason, src, translated.text)
 
 
-def sentences_of(inline: Inline) -> list[Sentence]:
-    """Return the sentences of a segment, in order."""
+def sentences_of(inline: Inline, whole: Container[str] = ()) -> list[Sentence]:
+    """Return the sentences of a segment, in order; only the segment itself if its text is in `whole`."""
     return [
         Sentence(inline.text[start:end], bool(inline.spans) and end - start <= LONGEST_SENTENCE)
-        for start, end in inline.sentences
+        for start, end in _intervals(inline, whole)
     ]
+
+
+def _intervals(inline: Inline, whole: Container[str]) -> list[Interval]:
+    return [_whole(inline)] if inline.text.strip() in whole else inline.sentences
+
+
+def _whole(inline: Inline) -> Interval:
+    start = len(inline.text) - len(inline.text.lstrip())
+    return start, start + len(inline.text.strip())
 
 
 def assemble(inline: Inline, results: Mapping[str, Translated], write: Callable[[str], str] = str) -> Paragraph:
     """Return a segment's translation from those of its sentences.
 
-    results: by the sentences' texts. What stands between sentences stays as it is; where nothing does, there is a space
-    if the translation puts one between its sentences.
+    results: by the texts of its sentences, or of the whole segment. What stands between sentences stays as it is; where
+    nothing does, there is a space if the translation puts one between its sentences.
     write: turns text into that of the document.
     """
-    intervals = inline.sentences
+    intervals = _intervals(inline, results)
     found = [_as_it_was(results[inline.text[start:end]], inline.text[start:end]) for start, end in intervals]
     plain, tgt_intervals, at = "", [], 0
     is_same = all(inline.text[start:end] == one.text for (start, end), one in zip(intervals, found, strict=True))

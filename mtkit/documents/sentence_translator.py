@@ -54,6 +54,11 @@ class SentenceTranslator:
             for index, translation in enumerate(found)
         ]
 
+    def in_memory(self, texts: Sequence[str]) -> set[str]:
+        """Return those of the texts whose translations are in the translation memory, if there is one."""
+        matcher = self._translator.matcher
+        return set() if matcher is None else {texts[index] for index in matcher.settled_lines(texts)}
+
     def align(self, pairs: Sequence[tuple[str, str]]) -> list[Alignment]:
         """Return how the words of sentences and of their translations correspond.
 

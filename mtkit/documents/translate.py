@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.console import counted, log
-from mtkit.documents.filling import TranslatedDocument, fill, sentences_to_translate
+from mtkit.documents.filling import TranslatedDocument, fill, paragraphs_of, sentences_to_translate
 from mtkit.documents.reading import Options, document_of, format_of, read_document
 from mtkit.documents.sentence_translator import SentenceTranslator
 from mtkit.documents.sentences import Sentence, Translated
@@ -60,7 +60,7 @@ def translate_bytes(translator: Translator, raw: bytes, options: Options) -> Tra
     src_lang = options.src_lang or (translator.files.config.data.src_lang if translator.files else None)
     document = document_of(raw, options.format or "text", replace(options, src_lang=src_lang))
     worker = SentenceTranslator(translator, document.placeholders)
-    found = sentences_to_translate(document)
+    found = sentences_to_translate(document, worker.in_memory(paragraphs_of(document)))
     translations: dict[str, Translated] = {}
     for start in range(0, len(found), translator.window):
         window = found[start : start + translator.window]
@@ -84,7 +84,8 @@ def translate_file(
         tgt_lang=options.tgt_lang or data.tgt_lang,
     )
     document = read_document(source, options)
-    found = sentences_to_translate(document)
+    worker = SentenceTranslator(shared.translator, check_direction=False)
+    found = sentences_to_translate(document, worker.in_memory(paragraphs_of(document)))
     warn_of_direction([sentence.text for sentence in found], shared.members[0])
     for remark in document.remarks:
         log.info(f"{source}: {remark}")
@@ -107,7 +108,6 @@ def translate_file(
         restart=restart,
         finish=finish,
     )
-    worker = SentenceTranslator(shared.translator, check_direction=False)
     for note in done.notes:
         worker.absorb(note)
     worker.report()

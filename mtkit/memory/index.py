@@ -138,6 +138,11 @@ class Memory:
         """Return the exact match of a text: the translation that occurs most often, of several the latest."""
         return next(iter(self._exact(normalized(text))), None)
 
+    def usable(self, text: str) -> Match | None:
+        """Return the exact match of a text if its translation can be used: it has the same placeholders."""
+        match = self.exact(text)
+        return match if match is not None and match.keeps_placeholders else None
+
     def best(self, text: str, least: float) -> Match | None:
         """Return the best match of a text with a score of at least `least`, 1 for exact matches only."""
         return next(iter(self.search(text, least)), None)

@@ -229,22 +229,18 @@ class Matcher:
 
     def settled_lines(self, lines: Sequence[str]) -> dict[int, Piece]:
         """Return the lines whose translations are in the memory, by index; a line of several cells never is."""
-        matches = {index: self._memory.exact(line) for index, line in enumerate(lines) if "\f" not in line}
-        return {index: self._settled(lines[index], match) for index, match in matches.items() if _is_usable(match)}
+        matches = {index: self._memory.usable(line) for index, line in enumerate(lines) if "\f" not in line}
+        return {index: self._settled(lines[index], match) for index, match in matches.items() if match}
 
     def matched(self, piece: Piece) -> Piece:
         """Return a piece with its best match, if it has one."""
         match = None if piece.is_blank else self._memory.best(piece.text, self._least)
         if match is None or not match.is_exact:
             return replace(piece, match=match)
-        return replace(self._settled(piece.text, match), gap=piece.gap) if _is_usable(match) else piece
+        return replace(self._settled(piece.text, match), gap=piece.gap) if match.keeps_placeholders else piece
 
-    def _settled(self, text: str, match: "Match | None") -> Piece:
+    def _settled(self, text: str, match: "Match") -> Piece:
         return Piece(text, self._no_ids, Replaced(text, {}), match=match)
-
-
-def _is_usable(match: "Match | None") -> bool:
-    return match is not None and match.keeps_placeholders
 
 
 def with_prefix(pieces: Sequence[Piece], prefix: tuple[int, ...]) -> list[Piece]:

@@ -13,7 +13,7 @@ from mtkit.documents.filling import MATCH, fill, sentences_to_translate
 from mtkit.documents.reading import Options, document_of
 from mtkit.documents.report import write_report
 from mtkit.documents.sentence_translator import SentenceTranslator
-from mtkit.documents.translate import translate_text
+from mtkit.documents.translate import translate_document, translate_text
 from mtkit.errors import DataError
 from mtkit.memory.index import write_memory
 from mtkit.pair_files.pairs import Pair
@@ -126,6 +126,35 @@ def test_a_document_uses_exact_matches_and_its_report_shows_them(translator, tmp
     for name in ("report.html", "report.jsonl"):
         write_report(tmp_path / name, Path("a.html"), Path("b.html"), filled, ("en", "fr"))
         assert "m.tsv:1" in (tmp_path / name).read_text()
+
+
+PARAGRAPH = "It rains. Two dogs sleep."
+
+
+@pytest.mark.parametrize(
+    ("format", "text", "expected"),
+    [
+        ("text", f"{PARAGRAPH}\n\nIt rains.\n", "TOUT.\n\nIL PLEUT.\n"),
+        ("markdown", PARAGRAPH.replace(". ", ".\n") + "\n", "TOUT.\n"),  # a wrapped paragraph
+        ("html", "<p>It rains. <b>Two dogs sleep.</b></p>", "<p><b>TOUT.</b></p>"),
+        ("po", f'msgid "{PARAGRAPH}"\nmsgstr ""\n', f'msgid "{PARAGRAPH}"\nmsgstr "TOUT."\n'),
+        ("markdown", f"- {PARAGRAPH} It rains.\n", None),  # only a part of the paragraph
+    ],
+)
+def test_a_whole_paragraph_of_the_memory_is_used_before_its_sentences(shared_bundle, tmp_path, format, text, expected):
+    (tmp_path / "m.tsv").write_text(f"{PARAGRAPH}\tTOUT.\nIt rains.\tIL PLEUT.\n")
+    translator = Translator.load(shared_bundle, engine="native", memory=str(tmp_path / "m.tsv"))
+    translator.by_sentence = True
+    translated = translate_text(translator, text, format=format)
+    assert translated == expected or (expected is None and "TOUT" not in translated and "IL PLEUT." in translated)
+    assert translator.translate([PARAGRAPH]) == ["TOUT."]
+
+
+def test_a_paragraph_of_a_file_is_used_too(shared_bundle, tmp_path):
+    (tmp_path / "m.tsv").write_text(f"{PARAGRAPH}\tTOUT.\n")
+    (tmp_path / "a.txt").write_text(f"{PARAGRAPH}\n")
+    translator = Translator.load(shared_bundle, engine="native", memory=str(tmp_path / "m.tsv"))
+    assert translate_document(translator, tmp_path / "a.txt", tmp_path / "b.txt").raw == b"TOUT.\n"
 
 
 def test_the_json_of_a_line_has_its_match(shared_bundle, memory):
