@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from mtkit.evaluation.metrics.scores import corpus_bleu
-from mtkit.interop.bergamot import import_model
+from mtkit.interop.bergamot.folder import import_model
 from mtkit.pair_files.lines import read_lines
 from mtkit.translation.translator import Translator
 

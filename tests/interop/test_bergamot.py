@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from mtkit.bundle import load_bundle
 from mtkit.engines.shortlist import shortlist_of
 from mtkit.errors import MtkitError
-from mtkit.interop.bergamot import import_model
+from mtkit.interop.bergamot.folder import import_model
 from mtkit.interop.marian_binary import read_marian_binary
 
 FLOAT32, INT8, INT16, TEXT, INT8_AVX2 = 0x404, 0x4101, 0x4102, 0x101, 0x5101

@@ -79,7 +79,8 @@ def import_model(
     kind = _kind(path)
     _check_files(path, kind, src_vocab, tgt_vocab, src_spm, tgt_spm)
 
-    from mtkit.interop import argos, bergamot, imported, marian, marian_vocabulary
+    from mtkit.interop import argos, imported, marian, marian_vocabulary
+    from mtkit.interop.bergamot import folder as bergamot
     from mtkit.interop.ctranslate2 import folder as ctranslate2
     from mtkit.interop.huggingface import folder as huggingface
 
