@@ -149,6 +149,12 @@ def to_parameters(state: Mapping[str, Tensor], cfg: ModelConfig) -> dict[str, ND
     return {name: parameters[name].contiguous().numpy() for name in sorted(parameters)}
 
 
+def layer_parameters(cfg: ModelConfig, layer: str) -> tuple[str, ...]:
+    """Return Marian's matrices that mtkit joins in the linear layer of this name."""
+    [entry] = [entry for entry in _entries(cfg) if entry.ours == f"{layer}.weight"]
+    return entry.theirs
+
+
 def _ends(left: dict[str, NDArray[Any]], cfg: ModelConfig, path: Path | str) -> dict[str, Tensor]:
     """Remove embeddings and output from left; return them under mtkit's names."""
     shared = "Wemb" in left

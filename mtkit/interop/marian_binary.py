@@ -1,4 +1,4 @@
-"""Read Marian's binary model files (.bin): named tensors and the model's options; int8 matrices become float32.
+"""Read and write Marian's binary model files (.bin): named tensors and the model's options; matrices are in int8.
 
 The layout, all little-endian: version and number of items, 64 bits each; for each item the length of its name, its
 type, the number of its dimensions and the length of its data, 64 bits each; the names, each with a NUL at its end; the
@@ -7,11 +7,13 @@ dimensions, 32 bits each; the length of a gap, 64 bits, and the gap; then the da
 
 import math
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 from numpy.typing import NDArray
 
 from mtkit.errors import DataError
@@ -22,6 +24,7 @@ _VERSION = 1
 _TEXT, _FLOAT32, _INT8, _INT16 = 0x101, 0x404, 0x4101, 0x4102
 _PLAIN_TYPES = {0x102: "int16", 0x104: "int32", 0x108: "int64", 0x402: "float16", 0x408: "float64"}
 _PACKED, _INTGEMM = 0x0800, 0x4000  # flags of types with another memory layout
+_ALIGNED = 256  # the engine needs each tensor's data at a multiple of this many bytes
 
 Array = NDArray[np.float32]
 
@@ -106,3 +109,39 @@ def _why_not(kind: int) -> str:
     if kind & (_PACKED | _INTGEMM):
         return f"its type {kind:#06x} has a memory layout for one kind of processor; {remedy}"
     return f"its type {_PLAIN_TYPES.get(kind, f'{kind:#06x}')} is not one of float32, intgemm8, intgemm16; {remedy}"
+
+
+def write_marian_binary(path: Path, tensors: Mapping[str, Array], options: Mapping[str, Any]) -> None:
+    """Write a model file: embeddings and matrices (`is_matrix`) in int8, all other tensors in float32."""
+    items = [_item_of(name, tensors[name]) for name in sorted(tensors)]
+    text = yaml.safe_dump(dict(options), sort_keys=True).encode("utf-8") + b"\0"
+    items.append((DESCRIPTION, _TEXT, (len(text),), text))
+    names = [name.encode("utf-8") + b"\0" for name, *_ in items]
+    head = struct.pack("<QQ", _VERSION, len(items))
+    for name, (_, kind, shape, data) in zip(names, items, strict=True):
+        head += struct.pack("<QQQQ", len(name), kind, len(shape), len(data))
+    head += b"".join(names) + b"".join(struct.pack(f"<{len(shape)}i", *shape) for _, _, shape, _ in items)
+    gap = -(len(head) + 8) % _ALIGNED
+    path.write_bytes(head + struct.pack("<Q", gap) + bytes(gap) + b"".join(data for *_, data in items))
+
+
+def is_matrix(name: str) -> bool:
+    """Return whether a parameter is multiplied, and therefore stored in int8: an embedding, ..._W or ..._Wx."""
+    return name.endswith("Wemb") or name[:-1].endswith("_W") or name.endswith("_W")
+
+
+def _item_of(name: str, values: Array) -> tuple[str, int, tuple[int, ...], bytes]:
+    """Return name, type, shape and data; the data fills a multiple of 256 bytes."""
+    if is_matrix(name):
+        whole, multiplier = quantized(values)
+        # an embedding is also the output matrix, which the engine needs transposed; others are stored transposed
+        kind, data = _INT8, (whole if name.endswith("Wemb") else whole.T).tobytes() + struct.pack("<f", multiplier)
+    else:
+        kind, data = _FLOAT32, values.astype("<f4").tobytes()
+    return name, kind, values.shape, data + bytes(-len(data) % _ALIGNED)
+
+
+def quantized(values: Array) -> tuple[NDArray[np.int8], np.float32]:
+    """Return a matrix in int8, and its multiplier: 127 is the largest absolute value, as `marian-conv` has it."""
+    multiplier = np.float32(127.0) / np.maximum(np.abs(values).max(), np.float32(1e-30))
+    return np.clip(np.rint(values * multiplier), -127, 127).astype(np.int8), multiplier

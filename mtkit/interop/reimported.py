@@ -1,4 +1,4 @@
-"""Export a bundle to Marian or Hugging Face, import the result, and compare both models on real lines."""
+"""Export a bundle to Marian, Bergamot or Hugging Face, import the result, and compare both models on real lines."""
 
 import json
 import shutil
@@ -11,6 +11,7 @@ from mtkit.engines.native import NativeEngine
 from mtkit.errors import MtkitError
 from mtkit.files import atomic_folder
 from mtkit.interop import marian
+from mtkit.interop.bergamot import folder as bergamot
 from mtkit.interop.ctranslate2.export import CERTIFICATE, as_read
 from mtkit.interop.huggingface import folder as huggingface
 from mtkit.interop.imported import Languages
@@ -30,12 +31,15 @@ def export_bundle(
 ) -> Parity | None:
     """Write the model to a new folder, with its certificate if there is text to compare on.
 
-    to: marian or hf. texts, tick: see `measure_parity`. Raises MtkitError, and writes nothing, if the format cannot
-    express the model or the export is beyond the tolerance.
+    to: marian, bergamot or hf. texts, tick: see `measure_parity`. Raises MtkitError, and writes nothing, if the format
+    cannot express the model or the export is beyond the tolerance.
     """
     with atomic_folder(out) as final, tempfile.TemporaryDirectory() as temporary:
         exported, again = Path(temporary, "exported"), Path(temporary, "again")
-        (marian if to == "marian" else huggingface).export_bundle(files.folder, exported)
+        if to == "bergamot":
+            bergamot.export_bundle(files.folder, exported, [line for text in texts for line in text.sources])
+        else:
+            (marian if to == "marian" else huggingface).export_bundle(files.folder, exported)
         parity = None
         if texts:
             parity = _parity(files, to, exported, again, texts, threads, tick)
@@ -59,6 +63,8 @@ def _parity(
 ) -> Parity:
     if to == "marian":
         marian.import_model(exported / "model.npz", again)
+    elif to == "bergamot":
+        bergamot.import_model(exported, again)
     else:
         data = files.config.data
         # the names of languages matter only to a model of many; for others, they would be checked against the text

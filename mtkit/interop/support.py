@@ -6,25 +6,30 @@ if TYPE_CHECKING:
     from mtkit.config.model import ModelConfig
     from mtkit.model.transformer import Transformer
 
-Target = Literal["ctranslate2", "argos", "marian", "hf"]
+Target = Literal["ctranslate2", "argos", "marian", "bergamot", "hf"]
 Quantization = Literal["float32", "int8", "float16", "bfloat16", "int8_float16", "int8_bfloat16"]  # CTranslate2's
+
+_INT8_BLOCK = 64  # inner sizes that 8-bit products of all processors support
 
 _NAMES: dict[Target, str] = {
     "ctranslate2": "CTranslate2",
     "argos": "Argos Translate",
     "marian": "Marian",
+    "bergamot": "Bergamot",
     "hf": "MarianMT",
+}
+_MARIAN: dict[str, tuple[str | bool, ...]] = {
+    "norm": ("layernorm",),
+    "positions": ("marian",),
+    "src_end": (True,),
+    "activation": ("relu", "silu"),  # Marian's gelu is x sigmoid(1.702 x), not ours
 }
 # The supported values of keys that a format supports only in part.
 _KNOWN: dict[Target, dict[str, tuple[str | bool, ...]]] = {
     "ctranslate2": {"decoder": ("attention",)},
     "argos": {"decoder": ("attention",)},
-    "marian": {
-        "norm": ("layernorm",),
-        "positions": ("marian",),
-        "src_end": (True,),
-        "activation": ("relu", "silu"),  # Marian's gelu is x sigmoid(1.702 x), not ours
-    },
+    "marian": _MARIAN,
+    "bergamot": {**_MARIAN, "tie": ("all", "decoder")},
     "hf": {
         "norm": ("layernorm",),
         "norm_position": ("post",),
@@ -56,9 +61,27 @@ def export_problems(cfg: "ModelConfig", target: Target, model: "Transformer | No
         for key, known in supported.items()
         if (value := getattr(cfg, key)) not in known
     ]
-    if target == "marian" and not problems and model and model.tgt_embedding.weight[model.bos_id].count_nonzero():
+    if target == "bergamot":
+        problems += _engine_problems(cfg)
+    from_zeros = target in ("marian", "bergamot") and not problems
+    if from_zeros and model and model.tgt_embedding.weight[model.bos_id].count_nonzero():
         problems.append(
             "Marian's decoder starts from zeros, but this model's from a learned embedding of <start>; fine-tune it "
             "(train.init_from), which begins by setting that embedding to 0"
+        )
+    return problems
+
+
+def _engine_problems(cfg: "ModelConfig") -> list[str]:
+    """Return a sentence for each thing that Bergamot's engine computes otherwise, or not in int8."""
+    problems = [
+        f"Bergamot's products need a multiple of {_INT8_BLOCK}, unlike model.{key}={size}"
+        for key in ("d_model", "d_ff")
+        if (size := getattr(cfg, key)) % _INT8_BLOCK
+    ]
+    if cfg.decoder == "attention" and cfg.norm_position == "pre":
+        problems.append(
+            "Bergamot decodes model.decoder=attention with model.norm_position=pre otherwise than mtkit; only "
+            "model.norm_position=post or model.decoder=ssru"
         )
     return problems

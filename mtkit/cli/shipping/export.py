@@ -74,10 +74,10 @@ def export(
     max_bleu_drop: MaxDropOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a model in the format of CTranslate2, Argos Translate, Marian or Hugging Face.
+    """Write a model in the format of CTranslate2, Argos Translate, Marian, Bergamot (browsers) or Hugging Face.
 
     The command writes a model if its translations of dev sentences agree with those of the original: a CTranslate2
-    model into the bundle, where `mtkit translate` finds it. For Marian and Hugging Face, it imports what it wrote, and
+    model into the bundle, where `mtkit translate` finds it. For the other formats, it imports what it wrote, and
     compares that. It prints how well they agree, and stores the figures in parity.json. The tolerances depend on
     --quantization. Unless training has done so, the command also measures on dev whether the native engine can decode
     in int8.
@@ -96,7 +96,7 @@ def export(
         "bleu_drop": max_bleu_drop,
     }
     given = {key: value for key, value in wanted.items() if value is not None}
-    tolerance = replace(parities.DEFAULT_TOLERANCES[quantization], **given)
+    tolerance = replace(parities.DEFAULT_TOLERANCES["int8" if to == "bergamot" else quantization], **given)
     texts = [] if src is None and _lacks_dev(files, to) else _texts(files, src, ref, lines or 500)
     parity = _export_compared(files, to, out, quantization, texts, tolerance)
     if out is None and src is None:
@@ -116,7 +116,7 @@ def _check_place(to: Target, out: Path | None) -> None:
         raise UsageError("--to argos needs --out, a file that ends with .argosmodel")
     if to == "ctranslate2" and out is not None:
         check_other_folder(out)
-    if to in ("marian", "hf"):
+    if to in ("marian", "bergamot", "hf"):
         if out is None:
             raise UsageError(f"--to {to} needs --out, the folder to write to")
         check_new_folder(out)

@@ -1,36 +1,58 @@
-"""Import the models that browsers use (Bergamot): turn a Marian binary model, its vocabulary and lexicon into a bundle.
+"""Import the models that browsers use (Bergamot) as bundles, and export bundles as such models.
 
-These are distilled models with 8-bit matrices, a recurrent decoder (SSRU) and one vocabulary for both sides. The
-matrices become float32; only Bergamot's engine needs the multipliers of activations ("QuantMultA").
+A model is a folder: Marian's binary model, a SentencePiece model for both sides or one for each, a binary lexicon and
+the engine's settings. Such models are distilled, with 8-bit matrices and a recurrent decoder (SSRU). An import turns
+the matrices into float32; only Bergamot's engine needs the multipliers of activations ("QuantMultA").
 """
 
 import re
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import torch.nn.functional as F
+import yaml
+from torch import Tensor
 
-from mtkit.bundle import add_to_bundle
+from mtkit.bundle import Bundle, add_to_bundle, load_bundle
 from mtkit.config.decoding import DecodeConfig
+from mtkit.config.model import ModelConfig
 from mtkit.config.reading.yaml_text import yaml_value
-from mtkit.engines.shortlist import SHORTLIST, Shortlist
-from mtkit.errors import DataError
+from mtkit.engines.shortlist import SHORTLIST, shortlist_of
+from mtkit.errors import DataError, MtkitError
+from mtkit.files import atomic_folder
+from mtkit.interop.bergamot.activations import activation_multipliers
+from mtkit.interop.bergamot.lexicon import read_lexicon, write_lexicon
+from mtkit.interop.handover import write_readme
 from mtkit.interop.imported import Languages, Origin, checked, number, save_imported
-from mtkit.interop.marian import to_state
-from mtkit.interop.marian_binary import MarianModel, read_marian_binary
-from mtkit.interop.marian_options import model_config
-from mtkit.interop.vocabulary import BANNED, Layout, import_state, names_of, read_spm, spm_layout, tgt_tokenizer
-from mtkit.tokens.special_ids import UNK_ID
+from mtkit.interop.marian import layer_parameters, to_parameters, to_state
+from mtkit.interop.marian_binary import MarianModel, read_marian_binary, write_marian_binary
+from mtkit.interop.marian_options import model_config, model_options
+from mtkit.interop.support import export_problems
+from mtkit.interop.vocabulary import (
+    BANNED,
+    Layout,
+    export_state,
+    import_state,
+    names_of,
+    original_spm,
+    read_spm,
+    spm_layout,
+    src_tokenizer,
+    tgt_tokenizer,
+)
+from mtkit.tokens.sentencepiece_file import Piece, PieceType, SentencePieceModel, parse
+from mtkit.tokens.special_ids import BOS_ID, PAD_ID, UNK_ID
 
 FORMAT = "bergamot"
 _ACTIVATIONS = "_QuantMultA"  # the names of the activations' multipliers end with it
-_LEXICON_MAGIC = 0xF11A48D5013417F5
-_LEXICON_HEADER = struct.Struct("<6Q")  # magic, checksum, firstNum, bestNum, number of offsets, number of ids
-_LANGUAGES = re.compile(r"\.([a-z]{2,3})([a-z]{2})\.")  # in model.enpt.intgemm.alphas.bin
+_LANGUAGES = re.compile(r"\.(?:([a-z]{2,3})([a-z]{2})|([a-z]{2,3})-([a-z]{2,3}))\.")  # in model.enpt.intgemm.alphas.bin
+_SETTINGS = "config.intgemm8bitalpha.yml"
+_MAX_LENGTH_FACTOR = 2.0  # the engine for browsers has this limit, whatever the settings
+_BLOCK = 8  # the engine needs a multiple of so many target tokens
+_OUTPUTS = ("Wemb", "decoder_Wemb", "none")  # the engine's names of the output matrix; "none" with a lexicon
 
 
 @dataclass(frozen=True)
@@ -38,7 +60,7 @@ class _Files:
     """The files of one model."""
 
     model: Path
-    vocabulary: Path
+    vocabularies: tuple[Path, ...]  # one for both sides, or source and target
     lexicon: Path | None
     settings: Path | None  # YAML of the engine: beam size, limits
 
@@ -51,92 +73,155 @@ class _Files:
             raise DataError(
                 f"{folder}: no model found; a Bergamot model is a file such as model.enpt.intgemm.alphas.bin"
             )
-        vocabulary = _only(folder, "*.spm")
-        if vocabulary is None:
-            raise DataError(f"{folder}: no vocabulary found; it is a file such as vocab.enpt.spm")
-        return cls(model, vocabulary, _only(folder, "lex*.bin"), _only(folder, "config*.yml"))
+        both = _only(folder, "srcvocab*.spm"), _only(folder, "trgvocab*.spm")
+        vocabularies = both if any(both) else (_only(folder, "*.spm"),)
+        present = tuple(path for path in vocabularies if path is not None)
+        if len(present) < len(vocabularies):
+            raise DataError(
+                f"{folder}: no vocabulary found; it is a file such as vocab.enpt.spm, or two such as srcvocab.enpt.spm "
+                "and trgvocab.enpt.spm"
+            )
+        return cls(model, present, _only(folder, "lex*.bin"), _only(folder, "config*.yml"))
 
 
 def import_model(path: Path, out: Path, languages: Languages | None = None) -> None:
     """Write a model as a bundle; its lexicon, if it has one, becomes the shortlist.
 
-    path: the folder of model, vocabulary and lexicon, or the model file in it.
+    path: the folder of model, vocabularies and lexicon, or the model file in it.
     languages: by default those in the name of the model file.
     Raises MtkitError, naming the file and the key or parameter, if mtkit cannot compute the model.
     """
     files = _Files.find(path)
     marian = read_marian_binary(files.model)
     cfg = model_config(marian.options, files.model)
-    if cfg.tie != "all":
-        raise DataError(
-            f"{files.model}: tied-embeddings-all: {marian.options.get('tied-embeddings-all')} is not supported; "
-            "only models with one vocabulary for both sides (true)"
-        )
-    spm = read_spm(files.vocabulary)
-    layout = replace(spm_layout(spm), bos=None)  # Marian's decoder starts from zeros, not from <s>
+    _check_tying(cfg, files)
+    spms = [read_spm(vocabulary) for vocabulary in files.vocabularies]
     weights = {name: value for name, value in marian.tensors.items() if not name.endswith(_ACTIVATIONS)}
-    _check_vocabulary(marian, layout, files)
-    state = import_state(to_state(weights, cfg, files.model), cfg.tie, layout, layout)
+    src, tgt = _layouts(marian, spms, files)
+    state = import_state(to_state(weights, cfg, files.model), cfg.tie, src, tgt)
     state["output.bias"][UNK_ID] = BANNED  # Marian never writes it
-    lexicon = None if files.lexicon is None else read_lexicon(files.lexicon, layout)
-    tokenizer = tgt_tokenizer(spm, names_of(spm), layout)
+    shared = cfg.tie == "all"
+    lexicon = None if files.lexicon is None else read_lexicon(files.lexicon, src, tgt, shared=shared)
+    of_tgt = tgt_tokenizer(spms[-1], names_of(spms[-1]), tgt)
     save_imported(
         out,
         state,
         cfg,
-        (tokenizer, tokenizer),
+        (of_tgt if shared else src_tokenizer(spms[0], names_of(spms[0]), src), of_tgt),
         _decode_config(files.settings, shortlist=lexicon is not None),
         languages or _languages_of(files.model),
-        Origin.from_file(files.model, FORMAT, layout, layout, {}),
+        Origin.from_file(files.model, FORMAT, src, tgt, {}),
     )
     if lexicon is not None:
         add_to_bundle(out, SHORTLIST, lexicon.save)
 
 
-def read_lexicon(path: Path, layout: Layout) -> Shortlist:
-    """Read the binary lexicon of a model, with mtkit's ids; layout: of the shared vocabulary.
+def export_bundle(folder: Path, out: Path, sources: Sequence[str]) -> None:
+    """Write a bundle as a folder for Bergamot's engine.
 
-    Raises DataError if the file is not one, is cut off, or has ids outside the vocabulary.
+    sources: lines to measure the activations on. Raises MtkitError, naming the key or file, if the engine cannot
+    compute the model or the bundle has no shortlist.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
-    if len(data) < _LEXICON_HEADER.size or struct.unpack_from("<Q", data)[0] != _LEXICON_MAGIC:
-        raise DataError(f"{path}: not a binary lexicon of Marian: its first 8 bytes are wrong")
-    _, _, n_first, _, n_offsets, n_ids = _LEXICON_HEADER.unpack_from(data)
-    expected = _LEXICON_HEADER.size + 8 * n_offsets + 4 * n_ids
-    if len(data) != expected:
-        raise DataError(f"{path}: {len(data):,} bytes, but its header promises {expected:,}; copy it again")
-    if n_offsets != layout.size + 1:
-        raise DataError(f"{path}: a lexicon for {n_offsets - 1:,} tokens, but the vocabulary has {layout.size:,}")
-    offsets = np.frombuffer(data, "<u8", n_offsets, _LEXICON_HEADER.size).astype(np.int64)
-    ids = np.frombuffer(data, "<u4", n_ids, _LEXICON_HEADER.size + 8 * n_offsets).astype(np.int64)
-    if offsets[0] != 0 or offsets[-1] != n_ids or (np.diff(offsets) < 0).any():
-        raise DataError(f"{path}: damaged: its lists overlap or are cut off; copy it again")
-    if n_ids and ids.max() >= layout.size:
-        raise DataError(f"{path}: it contains token {ids.max()}, but the vocabulary has {layout.size:,}")
-    return _to_shortlist(offsets, ids, int(n_first), layout)
+    bundle = load_bundle(folder)
+    cfg = bundle.config.model
+    if problems := export_problems(cfg, "bergamot", bundle.model):
+        raise MtkitError(f"{folder}: {'; '.join(problems)}")
+    shortlist = shortlist_of(bundle)
+    if not any(source.strip() for source in sources):
+        raise MtkitError(f"{folder}: no text to measure the activations on, which int8 needs; give some with --src")
+    src, tgt = _export_layouts(bundle)
+    state = export_state(bundle.model.state_dict(), src, tgt)
+    for token_id in (PAD_ID, BOS_ID):
+        if (row := tgt.rows[token_id]) >= 0:
+            state["output.bias"][row] = BANNED
+    sizes = _padded_size(src), _padded_size(tgt)
+    parameters = to_parameters(_padded(state, *sizes), cfg)
+    for layer, multiplier in activation_multipliers(bundle.model, bundle.src_tokenizer.encode_batch(sources)).items():
+        for name in _OUTPUTS if layer == "output" else layer_parameters(cfg, layer):
+            parameters[name + _ACTIVATIONS] = np.array([[multiplier]], dtype=np.float32)
+    pair = _pair(bundle)
+    with atomic_folder(out) as temporary:
+        model, lexicon = f"model.{pair}.intgemm.alphas.bin", f"lex.50.50.{pair}.s2t.bin"
+        write_marian_binary(temporary / model, parameters, model_options(cfg, sizes))
+        write_lexicon(temporary / lexicon, shortlist, src, tgt, sizes[0])
+        vocabularies = _write_vocabularies(temporary, bundle, (src, tgt), sizes, pair)
+        settings = {"relative-paths": True, "models": [model], "vocabs": vocabularies, "shortlist": [lexicon, False]}
+        settings |= {"beam-size": 1, "normalize": 1.0, "word-penalty": 0, "max-length-factor": _MAX_LENGTH_FACTOR}
+        text = yaml.safe_dump({**settings, "gemm-precision": "int8shiftAlphaAll"}, sort_keys=False)
+        (temporary / _SETTINGS).write_text(text, encoding="utf-8", newline="\n")
+        write_readme(temporary, bundle, "bergamot")
 
 
-def _to_shortlist(offsets: NDArray[np.int64], ids: NDArray[np.int64], n_first: int, layout: Layout) -> Shortlist:
-    rows = np.array(layout.rows)
-    ours = np.zeros(layout.size, dtype=np.int64)
-    ours[rows[rows >= 0]] = np.flatnonzero(rows >= 0)
-    lists: Sequence[NDArray[np.int64]] = np.split(ours[ids], offsets[1:-1])
-    none = np.empty(0, dtype=np.int64)
-    return Shortlist.from_lexicon(
-        [none if row < 0 else lists[row] for row in rows], ours[: min(n_first, layout.size)], rows.size
+def _export_layouts(bundle: Bundle) -> tuple[Layout, Layout]:
+    """Return the layouts of an imported model's file, or Marian's order: `</s>`, `<unk>`, all others, then ours."""
+    origin = Origin.from_bundle(bundle, FORMAT)
+    if origin.file:
+        return origin.src, origin.tgt
+    src, tgt = (
+        Layout(side.vocab_size, unk=1, eos=0, pad=side.vocab_size - 2, bos=side.vocab_size - 1)
+        for side in (bundle.src_tokenizer, bundle.tgt_tokenizer)
     )
+    return src, tgt
 
 
-def _check_vocabulary(marian: MarianModel, layout: Layout, files: _Files) -> None:
-    table = marian.tensors.get("Wemb")
-    if table is not None and table.shape[0] != layout.size:
+def _padded_size(layout: Layout) -> int:
+    return layout.size + -layout.size % _BLOCK
+
+
+def _padded(state: dict[str, Tensor], src_size: int, tgt_size: int) -> dict[str, Tensor]:
+    """Add rows that the engine never chooses."""
+    padded = dict(state)
+    for name, size in (
+        ("src_embedding.weight", src_size),
+        ("tgt_embedding.weight", tgt_size),
+        ("output.weight", tgt_size),
+    ):
+        padded[name] = F.pad(state[name], (0, 0, 0, size - state[name].size(0)))
+    padded["output.bias"] = F.pad(state["output.bias"], (0, tgt_size - state["output.bias"].numel()), value=BANNED)
+    return padded
+
+
+def _write_vocabularies(
+    folder: Path, bundle: Bundle, layouts: tuple[Layout, Layout], sizes: tuple[int, int], pair: str
+) -> list[str]:
+    """Write the tokenizers in the order of the file; return the file names of source and target."""
+    shared = bundle.config.model.tie == "all"
+    names = [f"vocab.{pair}.spm"] * 2 if shared else [f"srcvocab.{pair}.spm", f"trgvocab.{pair}.spm"]
+    sides = zip(names, (bundle.src_tokenizer, bundle.tgt_tokenizer), layouts, sizes, strict=True)
+    for name, tokenizer, layout, size in sides:
+        model = parse(original_spm(read_spm(tokenizer.path), layout))
+        unused = [Piece(f"<unused{number}>", type=PieceType.UNUSED) for number in range(1, size - layout.size + 1)]
+        (folder / name).write_bytes(model.with_pieces([*model.pieces, *unused], layout.special).serialize())
+    return names
+
+
+def _check_tying(cfg: ModelConfig, files: _Files) -> None:
+    """Raise DataError unless the vocabularies are those of the embeddings, and the output is one of them."""
+    if cfg.tie == "none":
+        raise DataError(f"{files.model}: tied-embeddings: False is not supported; only tied-embeddings(-all): true")
+    if (cfg.tie == "all") != (len(files.vocabularies) == 1):
+        names = " and ".join(path.name for path in files.vocabularies)
         raise DataError(
-            f"{files.vocabulary}: {layout.size:,} pieces, but {files.model} has {table.shape[0]:,}; "
-            "give the vocabulary that the model was trained with"
+            f"{files.model}: tied-embeddings-all: {cfg.tie == 'all'} does not fit {names}; a model has one vocabulary "
+            "for both sides, or srcvocab and trgvocab"
         )
+
+
+def _layouts(marian: MarianModel, spms: Sequence[SentencePieceModel], files: _Files) -> tuple[Layout, Layout]:
+    """Return the layouts of source and target. Raises DataError if a vocabulary does not fit its embeddings."""
+    layouts = []
+    tables = ("Wemb",) if len(spms) == 1 else ("encoder_Wemb", "decoder_Wemb")
+    for spm, name, path in zip(spms, tables, files.vocabularies, strict=True):
+        layout, table = spm_layout(spm), marian.tensors.get(name)
+        if table is not None and table.shape[0] != layout.size:
+            raise DataError(
+                f"{path}: {layout.size:,} pieces, but {files.model} has {table.shape[0]:,}; "
+                "give the vocabulary that the model was trained with"
+            )
+        if layout.bos is not None and name != "encoder_Wemb" and (table is None or table[layout.bos].any()):
+            layout = replace(layout, bos=None)  # Marian's decoder starts from zeros, not from <s>
+        layouts.append(layout)
+    return layouts[0], layouts[-1]
 
 
 def _decode_config(path: Path | None, *, shortlist: bool) -> DecodeConfig:
@@ -162,7 +247,13 @@ def _decode_config(path: Path | None, *, shortlist: bool) -> DecodeConfig:
 
 def _languages_of(model: Path) -> Languages:
     match = _LANGUAGES.search(model.name)
-    return Languages(match[1], match[2]) if match else Languages()
+    return Languages(*(code for code in match.groups() if code)) if match else Languages()
+
+
+def _pair(bundle: Bundle) -> str:
+    """Return the languages for file names, such as enfr, or eng-fra if a code has more than two letters."""
+    src, tgt = bundle.config.data.src_lang, bundle.config.data.tgt_lang
+    return src + tgt if len(src) == len(tgt) == 2 else f"{src}-{tgt}"
 
 
 def _only(folder: Path, pattern: str, fits: Any = lambda name: True) -> Path | None:

@@ -1,0 +1,198 @@
+"""Exports for Bergamot: imported again, they are the model in 8 bits; what its engine cannot run is refused."""
+
+import shutil
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from fixtures.interop import ENGLISH
+from typer.testing import CliRunner
+
+from mtkit.bundle import add_to_bundle, load_bundle
+from mtkit.cli import app
+from mtkit.engines.shortlist import SHORTLIST, Shortlist, shortlist_of
+from mtkit.errors import MtkitError
+from mtkit.interop.bergamot.folder import export_bundle, import_model
+from mtkit.interop.bergamot.lexicon import checksum
+from mtkit.interop.marian_binary import read_marian_binary
+from mtkit.interop.vocabulary import read_spm
+from mtkit.tokens.special_ids import BOS_ID, PAD_ID, UNK_ID
+
+STUDENT = {"decoder": "ssru", "positions": "marian", "d_model": 64, "d_ff": 128}
+MODEL, LEXICON = "model.src-tgt.intgemm.alphas.bin", "lex.50.50.src-tgt.s2t.bin"
+LISTS = {5: [7, 9], 6: [40], 280: [270, 4]}  # what these source tokens may become
+ALWAYS = [4, 5, 6, 200]
+
+
+@pytest.fixture
+def make_student(make_native) -> Callable[..., Path]:
+    """make_student(folder, tie, **model) writes the bundle of a random student of some 300 tokens, with a shortlist."""
+
+    def make(folder: Path, tie: str = "all", *, zero_start: bool = True, shortlist: bool = True, **model: Any) -> Path:
+        bundle: Path = make_native(folder, tie, zero_start=zero_start, **STUDENT | model)
+        size = load_bundle(bundle).tgt_tokenizer.vocab_size
+        lists = [LISTS.get(token_id, []) for token_id in range(size)]
+        if shortlist:
+            add_to_bundle(bundle, SHORTLIST, Shortlist.from_lexicon(lists, ALWAYS, size).save)
+        return bundle
+
+    return make
+
+
+@pytest.mark.parametrize("tie", ["all", "decoder"])
+def test_an_export_imported_again_is_the_model_in_8_bits(make_student, tmp_path, tie):
+    bundle = make_student(tmp_path / "bundle", tie)
+    export_bundle(bundle, tmp_path / "exported", ENGLISH[:4])
+    import_model(tmp_path / "exported", tmp_path / "again")
+    before, after = (load_bundle(folder).model.state_dict() for folder in (bundle, tmp_path / "again"))
+    assert before.keys() == after.keys()
+    size = len(before["output.bias"])
+    for name, weight in before.items():
+        if weight.dim() == 1:
+            expected = weight.clone()
+            if name == "output.bias":
+                expected[[PAD_ID, BOS_ID, UNK_ID]] = -30_000  # which Marian, or mtkit, never writes
+            assert torch.equal(after[name][: len(expected)], expected), name
+            continue
+        parts = {"qkv_proj": 3, "kv_proj": 2, "in_proj": 2 if "self_attention" in name else 1}
+        n_parts = parts.get(name.split(".")[-2], 1)  # Marian has these in matrices of their own
+        for ours, theirs in zip(weight.chunk(n_parts), after[name][: len(weight)].chunk(n_parts), strict=True):
+            multiplier = np.float32(127) / ours.abs().max().numpy()
+            whole = (ours.numpy() * multiplier).round()
+            assert np.array_equal(whole / multiplier, theirs.numpy()), name
+    assert len(after["output.bias"]) == size + -size % 8
+    assert (after["output.bias"][size:] <= -30_000).all()
+
+
+def test_the_vocabulary_and_the_shortlist_survive(make_student, tmp_path):
+    bundle = make_student(tmp_path / "bundle")
+    export_bundle(bundle, tmp_path / "exported", ENGLISH[:4])
+    import_model(tmp_path / "exported", tmp_path / "again")
+    before, after = (read_spm(folder / "src.spm").pieces for folder in (bundle, tmp_path / "again"))
+    assert after[: len(before)] == before
+    first, second = shortlist_of(load_bundle(bundle)), shortlist_of(load_bundle(tmp_path / "again"))
+    assert second.always.tolist() == first.always.tolist() == [0, 1, 2, 3, 4, 5, 6, 200]
+    assert second.ids_of([5]).tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 9, 200]
+    # the engine adds the sentence's own tokens
+    assert second.ids_of([280, 6]).tolist() == [0, 1, 2, 3, 4, 5, 6, 40, 200, 270, 280]
+
+
+@pytest.mark.parametrize("tie", ["all", "decoder"])
+def test_exporting_an_import_restores_the_file(make_student, tmp_path, tie):
+    export_bundle(make_student(tmp_path / "bundle", tie), tmp_path / "first", ENGLISH[:4])
+    import_model(tmp_path / "first", tmp_path / "again")
+    export_bundle(tmp_path / "again", tmp_path / "second", ENGLISH[:4])
+    import_model(tmp_path / "second", tmp_path / "third")
+    for name in (MODEL,):
+        one, two = (read_marian_binary(tmp_path / folder / name).tensors for folder in ("first", "second"))
+        assert one.keys() == two.keys()
+        for key in one:
+            if not key.endswith("QuantMultA") and key != "decoder_ff_logit_out_b":
+                assert np.array_equal(one[key], two[key]), key
+    for name in ("model.safetensors", "src.spm", "tgt.spm", SHORTLIST):
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "third" / name).read_bytes(), name
+    names = {path.name for path in (tmp_path / "first").iterdir()}
+    spms = {"vocab.src-tgt.spm"} if tie == "all" else {"srcvocab.src-tgt.spm", "trgvocab.src-tgt.spm"}
+    assert names == {MODEL, LEXICON, "config.intgemm8bitalpha.yml", *spms}
+    settings = yaml.safe_load((tmp_path / "first" / "config.intgemm8bitalpha.yml").read_text())
+    assert {*settings["vocabs"]} == spms
+    assert (settings["gemm-precision"], settings["models"]) == ("int8shiftAlphaAll", [MODEL])
+
+
+def test_multipliers_are_127_over_the_mean_largest_input_and_1_1_deviations(make_student, tmp_path):
+    """The first layer reads embeddings, scaled by the root of the width, and Marian's sinusoids."""
+    bundle = load_bundle(make_student(tmp_path / "bundle"))
+    export_bundle(bundle.folder, tmp_path / "exported", ENGLISH[:3])
+    table = bundle.model.src_embedding.weight.detach().numpy()
+    rates = 10_000 ** (-np.arange(32) / 31)
+    largest = []
+    for ids in bundle.src_tokenizer.encode_batch(ENGLISH[:3]):
+        angles = np.arange(len(ids) + 1)[:, None] * rates
+        inputs = table[[*ids, 3]] * 8 + np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+        largest.append(np.abs(inputs).max())
+    tensors = read_marian_binary(tmp_path / "exported" / MODEL).tensors
+    expected = 127 / (np.mean(largest) + 1.1 * np.std(largest))
+    for part in "qkv":
+        assert tensors[f"encoder_l1_self_W{part}_QuantMultA"].item() == pytest.approx(expected, rel=1e-5)
+    multiplied = {name for name in tensors if "_W" in f"_{name}" and "_ln_" not in name and "Quant" not in name}
+    measured = {name.removesuffix("_QuantMultA") for name in tensors if name.endswith("_QuantMultA")}
+    # the engine's names of the output matrix: without a lexicon, with vocabularies of its own, and with a lexicon
+    assert measured == {*multiplied, "decoder_Wemb", "none"}
+
+
+def test_the_data_of_each_tensor_is_aligned_for_the_engine(make_student, tmp_path):
+    export_bundle(make_student(tmp_path / "bundle"), tmp_path / "exported", ENGLISH[:1])
+    data = (tmp_path / "exported" / MODEL).read_bytes()
+    version, n_items = struct.unpack_from("<QQ", data)
+    headers = [struct.unpack_from("<QQQQ", data, 16 + 32 * index) for index in range(n_items)]
+    after = 16 + 32 * n_items + sum(length + 4 * n_axes for length, _, n_axes, _ in headers)
+    [gap] = struct.unpack_from("<Q", data, after)
+    assert (version, (after + 8 + gap) % 256) == (1, 0)
+    assert all(size % 256 == 0 for _, kind, _, size in headers if kind != 0x101)  # the options are the last
+    assert {kind for _, kind, _, _ in headers} == {0x101, 0x404, 0x4101}
+
+
+def test_the_checksum_combines_the_words_of_a_lexicon():
+    # by hand: 0 ^ (5 + c), then that ^ (7 + c + 64 times that + a quarter of that), where c is 0x9E3779B9
+    assert checksum(struct.pack("<Q", 5)) == 0x9E3779BE
+    assert checksum(struct.pack("<QQ", 5, 7)) == 0x9E3779BE ^ (7 + 0x9E3779B9 + 0x278DDE6F80 + 0x278DDE6F)
+    assert checksum(struct.pack("<Q", 5) + b"rest") == 0x9E3779BE  # whole words only
+
+
+@pytest.mark.parametrize(
+    ("model", "facts"),
+    [
+        ({"positions": "sinusoidal"}, ["model.positions=sinusoidal", "only marian"]),
+        ({"norm": "rmsnorm"}, ["model.norm=rmsnorm", "layernorm"]),
+        ({"activation": "gelu"}, ["model.activation=gelu", "relu or silu"]),
+        ({"d_model": 48, "d_ff": 100}, ["multiple of 64", "model.d_model=48", "model.d_ff=100"]),
+        ({"decoder": "attention", "norm_position": "pre"}, ["model.norm_position=pre", "model.decoder=ssru"]),
+        ({"zero_start": False}, ["<start>", "train.init_from"]),
+        ({"shortlist": False}, ["shortlist.npz", "mtkit shortlist"]),
+    ],
+)
+def test_what_the_engine_cannot_run_is_refused(make_student, tmp_path, model, facts):
+    bundle = make_student(tmp_path / "bundle", **model)
+    with pytest.raises(MtkitError) as error:
+        export_bundle(bundle, tmp_path / "exported", ENGLISH[:1])
+    assert all(fact in str(error.value) for fact in ["bundle", *facts])
+    assert not (tmp_path / "exported").exists()
+
+
+def test_an_output_of_its_own_is_refused(make_student, tmp_path):
+    with pytest.raises(MtkitError, match=r"Bergamot .*model\.tie=none; only all or decoder"):
+        export_bundle(make_student(tmp_path / "bundle", "none"), tmp_path / "exported", ENGLISH[:1])
+
+
+def test_vocabularies_that_do_not_fit_the_embeddings_are_refused(make_student, tmp_path):
+    export_bundle(make_student(tmp_path / "bundle", "decoder"), tmp_path / "two", ENGLISH[:1])
+    shutil.move(tmp_path / "two" / "srcvocab.src-tgt.spm", tmp_path / "two" / "vocab.src-tgt.spm")
+    with pytest.raises(MtkitError, match=r"no vocabulary .*srcvocab"):
+        import_model(tmp_path / "two", tmp_path / "again")
+    (tmp_path / "two" / "trgvocab.src-tgt.spm").unlink()
+    with pytest.raises(MtkitError, match=r"tied-embeddings-all: False .*vocab\.src-tgt\.spm"):
+        import_model(tmp_path / "two", tmp_path / "again")
+
+
+def test_the_command_compares_what_it_wrote(make_student, tmp_path):
+    bundle = make_student(tmp_path / "bundle")
+    (tmp_path / "text").write_text("".join(f"{line}\n" for line in ENGLISH[:3]))
+    options = ["--min-agreement", "0", "--max-score-difference", "9", "--src", tmp_path / "text"]
+    arguments = ["export", "--to", "bergamot", "--model", bundle, "--out", tmp_path / "out", *options]
+    done = CliRunner().invoke(app, list(map(str, arguments)))
+    assert done.exit_code == 0, done.output
+    assert "tokens agree" in done.stdout
+    assert {MODEL, LEXICON, "parity.json"} <= {path.name for path in (tmp_path / "out").iterdir()}
+
+
+def test_an_export_needs_text_to_measure_activations_on(make_student, tmp_path):
+    bundle = make_student(tmp_path / "bundle")
+    done = CliRunner().invoke(app, ["export", "--to", "bergamot", "--model", str(bundle), "--out", str(tmp_path / "x")])
+    assert done.exit_code == 1
+    assert "activations" in done.stderr and "--src" in done.stderr
+    assert not (tmp_path / "x").exists()
