@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -103,8 +104,13 @@ class Memory:
         self._lock = threading.Lock()
         self.name = name
         [self.langs] = connection.execute("SELECT src_lang, tgt_lang FROM facts").fetchall()
-        [[n_units]] = connection.execute("SELECT count(*) FROM units").fetchall()
-        self.n_units = int(n_units)
+
+    @cached_property
+    def n_units(self) -> int:
+        """The number of units."""
+        with self._lock, _explained(self.name):
+            [[n_units]] = self._connection.execute("SELECT count(*) FROM units").fetchall()
+        return int(n_units)
 
     @classmethod
     def open(cls, path: Path) -> "Memory":

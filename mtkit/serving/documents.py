@@ -36,7 +36,7 @@ from mtkit.serving.refusals import (
     without_options,
 )
 from mtkit.serving.service import Service
-from mtkit.serving.texts import Terms
+from mtkit.serving.texts import Terms, in_memory
 from mtkit.serving.workers.pool import WorkerDied, start_worker
 
 Status = Literal["queued", "translating", "done", "error"]
@@ -261,6 +261,10 @@ class Documents:
                 if not path:  # the two languages are one
                     await asyncio.to_thread(shutil.copyfile, job.source_path, job.result_path)
                     return
+                if job.memory is not None or path[0].memory is not None:
+                    texts = (await ask("paragraphs"))["texts"]
+                    whole = await asyncio.to_thread(in_memory, texts, path[0], job.memory)
+                    facts |= await ask("join", whole=list(whole))
                 job.n_total, job.n_chars = facts["n_sentences"], facts["n_chars"]
                 translations: list[Translated] = []
                 while True:

@@ -10,6 +10,8 @@ from mtkit.config.reading.overrides import decode_overrides
 from mtkit.data.sides import Side, Sides
 from mtkit.errors import BundleError, UsageError
 from mtkit.languages import english_name, normal_code
+from mtkit.memory.index import Memory
+from mtkit.memory.loading import load_memory
 from mtkit.serving.refusals import BadRequest
 from mtkit.serving.workers.work import ModelVersion, fingerprint
 from mtkit.translation.direction import sides_of
@@ -26,6 +28,7 @@ class Model:
     tgt: str
     beam_size: int
     sides: Sides | None = field(default=None, compare=False, repr=False)  # of its training text, if it tells them
+    memory: Memory | None = field(default=None, compare=False, repr=False)  # decode.memory
 
 
 @dataclass(frozen=True)
@@ -137,7 +140,7 @@ def read_models(folders: Sequence[Path], decode: Mapping[str, object]) -> Served
     """Find the bundles in these run or bundle folders and verify all but the weights, which workers verify.
 
     decode: keys of their decode section to change.
-    Raises BundleError, ConfigError or UsageError that says which folder cannot be served, and why.
+    Raises BundleError, ConfigError, DataError or UsageError that says which folder cannot be served, and why.
     """
     overrides = decode_overrides(decode)
     # resolved: workers load what a symbolic link led to when we looked, also if it leads elsewhere by then
@@ -157,4 +160,5 @@ def _model_of(files: BundleFiles) -> Model:
         normal_code(data.tgt_lang),
         decode.mbr_samples or decode.beam_size,
         sides_of(files),
+        None if decode.memory is None else load_memory(decode.memory, (data.src_lang, data.tgt_lang)),
     )

@@ -268,6 +268,7 @@ class Service:
                 return corrected_text(text, corrected, path)
             async with self.deadline():
                 source = await SourceText.read(text, format, path[0].src, read)
+                source = await source.joined(path[0], memory)
                 results = await self._translate(
                     *(source.sentences, source.document.placeholders, path),
                     n_best=n_alternatives + 1,
@@ -297,6 +298,8 @@ class Service:
                 return
             codes = [self.models.code(src), *(model.tgt for model in path)]
             source = await SourceText.read(text, "text", src)
+            if path:
+                source = await source.joined(path[0])
             results: dict[str, Result] = {}
             at, size = 0, 1
             while at < len(source.sentences):

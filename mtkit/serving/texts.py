@@ -3,18 +3,23 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from mtkit.documents.document import Document
-from mtkit.documents.filling import fill, sentences_to_translate
+from mtkit.documents.filling import fill, paragraphs_of, sentences_to_translate
 from mtkit.documents.reading import Options, document_of
 from mtkit.documents.sentences import Sentence, Translated
-from mtkit.errors import MtkitError
+from mtkit.errors import DataError, MtkitError
+from mtkit.memory.index import Memory
 from mtkit.search.phrases import any_case, capitalised, folded
 from mtkit.serving.models import Model
 from mtkit.serving.refusals import BadText, without_options
+
+if TYPE_CHECKING:
+    from mtkit.serving.records.memories import MemoryUse
 
 Format = Literal["text", "html"]
 Reader = Callable[[str], Document]  # raises DataError for a text that it cannot read
@@ -102,6 +107,16 @@ class SourceText:
             raise BadText(without_options(str(error))) from None
         return cls(document, sentences, is_large)
 
+    async def joined(self, model: Model, use: "MemoryUse | None" = None) -> "SourceText":
+        """Return the text with each paragraph that the translation memory of `in_memory` has as one sentence."""
+        if use is None and model.memory is None:
+            return self
+
+        def sentences() -> list[Sentence]:
+            return sentences_to_translate(self.document, in_memory(paragraphs_of(self.document), model, use))
+
+        return replace(self, sentences=await _apart(sentences, is_large=True))
+
     async def translated(
         self, results: Mapping[str, Result], codes: Sequence[str], n_alternatives: int = 0
     ) -> TranslatedText:
@@ -113,6 +128,17 @@ class SourceText:
         whole, others = await _apart(partial(_fill, self.document, translations, n_alternatives), self.is_large)
         sentences = [result.sentence(text) for text, result in results.items()]
         return TranslatedText(whole, others, codes, sentences, _term_uses(results.values()))
+
+
+def in_memory(texts: Iterable[str], model: Model, use: "MemoryUse | None") -> set[str]:
+    """Return those of the texts whose translations are in the translation memory of a request, or else of the model."""
+    try:
+        if use is None:
+            return set() if model.memory is None else {text for text in texts if model.memory.usable(text)}
+        with closing(Memory.open(use.path)) as memory:
+            return {text for text in texts if memory.usable(text)}
+    except DataError:  # such as of a memory that was deleted meanwhile; the worker reports it
+        return set()
 
 
 async def _apart(work: Callable[[], _T], is_large: bool) -> _T:

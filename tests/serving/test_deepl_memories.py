@@ -80,6 +80,17 @@ def test_a_text_uses_the_exact_matches_of_a_memory(client, memory):
         translate(["one cat"], translation_memory=memory, source_lang="DE")
 
 
+def test_a_text_uses_a_paragraph_of_a_memory(client, tmp_path):
+    (tmp_path / "pets.tmx").write_text(
+        f"<tmx><tu>{TUV.format('en', 'A cat. A dog.')}{TUV.format('fr', 'TOUT')}</tu></tmx>"
+    )
+    job = client.import_translation_memory_from_filepath(tmp_path / "pets.tmx", timeout_s=60)
+    memory = job.result.translation_memory_id
+    texts = ["A cat. A dog.", "A dog. A cat."]
+    found = client.translate_text(texts, source_lang="EN", target_lang="FR", translation_memory=memory)
+    assert [result.text for result in found] == ["TOUT", "A DOG. A CAT."]
+
+
 def test_a_memory_becomes_a_tmx_again(client, memory, tmp_path):
     job = client.export_translation_memory_to_filepath(memory, tmp_path / "out.tmx")
     assert (job.operation, job.translation_memory_id) == ("export", memory.translation_memory_id)

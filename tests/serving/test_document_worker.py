@@ -13,10 +13,13 @@ import pytest
 from mtkit.config.serving import LimitsConfig
 from mtkit.documents.reading import Options
 from mtkit.documents.sentences import Translated
+from mtkit.memory.index import write_memory
+from mtkit.pair_files.pairs import Pair
 from mtkit.serving.caller import Caller
 from mtkit.serving.detection import Source
 from mtkit.serving.documents import Documents
 from mtkit.serving.models import Model, ServedModels
+from mtkit.serving.records.memories import MemoryUse
 from mtkit.serving.workers import document_worker, pool
 from mtkit.serving.workers.document_worker import DocumentWorker
 from mtkit.serving.workers.pool import WorkerDied, start_worker
@@ -41,13 +44,13 @@ class FakeService:
         return [Translated(sentence.text.upper()) for sentence in sentences]
 
 
-def translated(raw, name):
+def translated(raw, name, memory=None):
     """Return the job of a document that real processes have read and written, and what the service was asked."""
 
     async def scenario():
         service = FakeService()
         jobs = Documents(service, LimitsConfig(), lambda text, target: Source("en", "en", 1.0))  # type: ignore[arg-type]
-        job = await jobs.submit(raw, name, "en", "fr", caller=Caller())
+        job = await jobs.submit(raw, name, "en", "fr", caller=Caller(), memory=memory)
         await job.finished()
         result = job.result
         await jobs.close()
@@ -65,6 +68,16 @@ def test_a_document_is_translated_in_windows(monkeypatch):
     assert windows == [["the red cat", "two dogs"], ["one cat"]]
     assert (job.n_done, job.n_total) == (3, 3)
     assert job.n_chars == len("the red cat" + "two dogs" * 2 + "one cat")
+
+
+def test_a_paragraph_of_the_memory_is_one_sentence(tmp_path):
+    write_memory(tmp_path / "m.memory", [Pair("One cat. Two dogs.", "TOUT", "m.tmx", 1)], ("en", "fr"))
+    text = b"One cat. Two dogs.\n\nOne cat. No dog.\n"
+    _, _, [window] = translated(text, "a.txt", MemoryUse(tmp_path / "m.memory", 70))
+    assert window == ["One cat. Two dogs.", "One cat.", "No dog."]
+    job, result, [window] = translated(text, "a.txt", MemoryUse(tmp_path / "deleted.memory", 70))
+    assert window == ["One cat.", "Two dogs.", "No dog."]
+    assert (job.status, result) == ("done", text.upper())
 
 
 def bomb(tmp_path):

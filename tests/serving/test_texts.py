@@ -2,13 +2,19 @@
 
 import asyncio
 import threading
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from scripted_service import scripted_backend
 
 from mtkit.documents import filling
 from mtkit.documents.reading import Options, document_of
+from mtkit.memory.index import Memory
+from mtkit.pair_files.pairs import Pair
 from mtkit.serving import texts
+from mtkit.serving.models import Model
+from mtkit.serving.workers.work import ModelVersion
 
 
 @pytest.mark.parametrize("part", ["fill", "sentences_to_translate"])
@@ -70,3 +76,21 @@ def test_a_sentence_of_a_page_is_cut_before_it_is_queued(unit, format):
     translated = asyncio.run(backend.service.translate(text, "en", "fr", format=format))
     assert translated.text == text.upper()
     assert max(map(len, script.begun)) <= 1_000
+
+
+def test_a_paragraph_of_the_models_memory_is_one_sentence():
+    memory = Memory.of_pairs([Pair("One cat. Two dogs.", "TOUT", "m.tmx", 1)], ("en", "fr"), "m.tmx")
+    plain = Model(ModelVersion(Path("en-fr"), "1"), "en", "fr", 4)
+
+    def sentences(text, model):
+        async def read():
+            source = await texts.SourceText.read(text, "text", "en")
+            return [sentence.text for sentence in (await source.joined(model)).sentences]
+
+        return asyncio.run(read())
+
+    assert sentences("One cat. Two dogs.\nNo dog. One cat.", replace(plain, memory=memory)) == [
+        *("One cat. Two dogs.", "No dog.", "One cat.")
+    ]
+    assert sentences("One cat. Two dogs.", plain) == ["One cat.", "Two dogs."]
+    memory.close()

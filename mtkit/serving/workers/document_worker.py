@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.documents.document import Document
-from mtkit.documents.filling import fill, sentences_to_translate
+from mtkit.documents.filling import fill, paragraphs_of, sentences_to_translate
 from mtkit.documents.reading import Options, document_of
 from mtkit.documents.sentences import Sentence, Translated
 from mtkit.errors import MtkitError
@@ -80,6 +80,15 @@ class DocumentWorker:
             "beginning": " ".join(sentence.text for sentence in self._sentences[:_BEGINNING]),
         }
 
+    def _paragraphs(self) -> dict[str, Any]:
+        """Return the paragraphs of several sentences, to look them up in a translation memory."""
+        return {"texts": paragraphs_of(self._read_document)}
+
+    def _join(self, whole: list[str]) -> dict[str, Any]:
+        """Count these paragraphs as one sentence each."""
+        self._sentences = sentences_to_translate(self._read_document, set(whole))
+        return {"n_sentences": len(self._sentences)}
+
     def _next(self, translations: list[dict[str, Any]], n: int) -> dict[str, Any]:
         """Receive the translations of the last window, and return up to n more sentences."""
         start = len(self._translations)
@@ -89,9 +98,13 @@ class DocumentWorker:
         return {"sentences": [[one.text, one.is_marked] for one in self._sentences[start : start + n]]}
 
     def _write(self) -> dict[str, Any]:
-        assert self._document is not None
-        self._result.write_bytes(fill(self._document, self._translations).raw)
+        self._result.write_bytes(fill(self._read_document, self._translations).raw)
         return {}
+
+    @property
+    def _read_document(self) -> Document:
+        assert self._document is not None
+        return self._document
 
 
 def main() -> None:
