@@ -187,9 +187,13 @@ class CrossAttention(nn.Module):
 
 
 def split_heads(x: Tensor, n_parts: int, n_heads: int) -> tuple[Tensor, ...]:
-    """Split (B, L, n_parts D) into n_parts contiguous tensors (B, H, L, d_head)."""
+    """Split (B, L, n_parts D) into n_parts tensors (B, H, L, d_head), which are contiguous on a CPU.
+
+    Kernels for a GPU read them as they lie.
+    """
     parts = x.view(*x.shape[:2], n_parts, n_heads, -1).unbind(2)  # before transpose: one copy each in the backward pass
-    return tuple(part.transpose(1, 2).contiguous() for part in parts)
+    heads = (part.transpose(1, 2) for part in parts)
+    return tuple(part.contiguous() for part in heads) if x.device.type == "cpu" else tuple(heads)
 
 
 def join_heads(x: Tensor) -> Tensor:

@@ -6,7 +6,8 @@ On a CPU, `mtkit.model.cpu` computes many of them faster, with the same results 
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import wraps
+from functools import cache, wraps
+from inspect import unwrap
 from typing import Any, ParamSpec, TypeVar
 
 import torch
@@ -18,6 +19,7 @@ from mtkit.model.cpu import overrides
 from mtkit.model.distances import by_distance, by_key
 from mtkit.model.inference import CastLinear, Decoder
 
+_SHORT = 64  # queries of a sentence up to which a GPU is faster without flash attention (docs/log.md)
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
@@ -75,11 +77,12 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, p: float = 0.0,
     """Return dropout(softmax(q k^T / sqrt(d_head) + bias)) v, heads apart (Vaswani et al. 2017, equation 1).
 
     q: (B, H, Q, d_head); k, v: (B, H, L, d_head); bias: 0 where a query may look, else BLOCKED, broadcastable to
-    (B, H, Q, L). Returns (B, H, Q, d_head). causal: bias only hides later positions; torch then needs no mask and can
-    use its flash kernel.
+    (B, H, Q, L). Returns (B, H, Q, d_head). causal: bias only hides later positions; for long texts, torch then needs
+    no mask and can use its flash kernel.
     """
-    mask = None if bias is None or causal else bias.to(q.dtype)
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p, is_causal=causal)
+    is_flash = causal and q.size(-2) > _SHORT
+    mask = None if bias is None or is_flash else bias.to(q.dtype)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p, is_causal=is_flash)
 
 
 @_or_faster
@@ -147,6 +150,12 @@ def cross_entropy(
     if (n_more := x.size(1) - n) > 0:
         by_logits = [F.pad(grad, (0, 0, 0, n_more)) for grad in by_logits]
     return loss, nll, by_logits, by_bias
+
+
+@cache
+def compiled_cross_entropy() -> Callable[..., Any]:
+    """Return `cross_entropy` compiled by torch for any number of positions: it reads the logits fewer times."""
+    return torch.compile(unwrap(cross_entropy), dynamic=True)
 
 
 def _divergence(
