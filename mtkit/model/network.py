@@ -49,6 +49,7 @@ class Network(nn.Module):
     modules.
     """
 
+    is_compiled = False  # by train.compile
     cfg: ModelConfig
     pad_id: int
     src_embedding: nn.Embedding

@@ -23,7 +23,14 @@ def chunk_size(device: torch.device) -> int:
 
 
 def smoothed_cross_entropy_sum(
-    hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, label_smoothing: float, r_drop: float = 0.0
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    targets: Tensor,
+    label_smoothing: float,
+    r_drop: float = 0.0,
+    *,
+    compiled: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Return the summed loss of predicting targets from hidden, and its unsmoothed part.
 
@@ -32,7 +39,7 @@ def smoothed_cross_entropy_sum(
     label_smoothing evenly over all V tokens, the target included (Szegedy et al. 2016, section 7). The loss is the mean
     over the passes. For two passes that predict p and q, it also has the term r_drop / 4 x (KL(p || q) + KL(q || p)):
     half of what R-Drop minimises with alpha = r_drop (Liang et al. 2021, equation 4). The two scalars are in nats: the
-    loss, with a gradient, and the sum of -log p(target), without.
+    loss, with a gradient, and the sum of -log p(target), without. compiled: let torch compile the formula.
     """
     loss: Tensor
     nll: Tensor
@@ -40,7 +47,7 @@ def smoothed_cross_entropy_sum(
         hidden = hidden.to(torch.get_autocast_dtype(hidden.device.type))
     with_gradients = torch.is_grad_enabled()  # inside the Function it is always off
     loss, nll = _ChunkedLoss.apply(  # type: ignore[no-untyped-call]
-        hidden, weight, bias, targets, label_smoothing, r_drop, with_gradients
+        hidden, weight, bias, targets, label_smoothing, r_drop, with_gradients, compiled
     )
     return loss, nll
 
@@ -58,7 +65,9 @@ class _ChunkedLoss(Function):
         label_smoothing: float,
         r_drop: float,
         with_gradients: bool,
+        compiled: bool,
     ) -> tuple[Tensor, Tensor]:
+        cross_entropy = ops.compiled_cross_entropy() if compiled else ops.cross_entropy
         matrix = weight.to(hidden.dtype)
         n_positions = hidden.size(1)
         size = chunk_size(hidden.device)
@@ -70,7 +79,7 @@ class _ChunkedLoss(Function):
         loss, nll = weight.new_zeros(()), weight.new_zeros(())
         for start in range(0, n_positions, size):
             x, y = hidden[:, start : start + size], targets[start : start + size]
-            chunk_loss, chunk_nll, gradients, by_bias = ops.cross_entropy(
+            chunk_loss, chunk_nll, gradients, by_bias = cross_entropy(
                 x, matrix, bias, y, label_smoothing, r_drop, with_gradients
             )
             loss += chunk_loss
@@ -93,7 +102,7 @@ class _ChunkedLoss(Function):
     @once_differentiable
     def backward(ctx: Any, grad_loss: Tensor, _grad_nll: Tensor) -> tuple[Tensor | None, ...]:
         gradients = (gradient.mul_(grad_loss) for gradient in ctx.saved_tensors)
-        return *gradients, None, None, None, None
+        return *gradients, None, None, None, None, None
 
 
 @dataclass(frozen=True)

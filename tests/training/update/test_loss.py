@@ -103,13 +103,16 @@ def test_the_last_chunk_has_one_of_few_sizes_where_onednn_multiplies(
     assert len(sizes) <= (8 if products.by_onednn(weight.to(dtype)) else len(lengths) + 1)
 
 
-@pytest.mark.parametrize("r_drop", [0.0, 5.0])
-def test_two_passes_are_averaged_and_drawn_together_as_torchs_divergence_says(r_drop: float) -> None:
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, as it compiles
+@pytest.mark.parametrize(
+    ("r_drop", "compiled"), [(0.0, False), (5.0, False), pytest.param(5.0, True, marks=pytest.mark.slow)]
+)
+def test_two_passes_are_averaged_and_drawn_together_as_torchs_divergence_says(r_drop: float, compiled: bool) -> None:
     torch.manual_seed(0)
     tensors = [torch.randn(*shape) for shape in [(2, 700, 8), (31, 8), (31,)]]
     targets = torch.randint(31, (700,))
     ours, theirs = ([x.clone().requires_grad_() for x in tensors] for _ in range(2))
-    loss, nll = smoothed_cross_entropy_sum(ours[0], ours[1], ours[2], targets, 0.1, r_drop)
+    loss, nll = smoothed_cross_entropy_sum(ours[0], ours[1], ours[2], targets, 0.1, r_drop, compiled=compiled)
     hidden, weight, bias = theirs
     p, q = ((x @ weight.T + bias).log_softmax(dim=1) for x in hidden)
     apart = F.kl_div(p, q, log_target=True, reduction="sum") + F.kl_div(q, p, log_target=True, reduction="sum")

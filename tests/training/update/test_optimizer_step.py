@@ -12,7 +12,7 @@ from mtkit.config.model import ModelConfig
 from mtkit.errors import TrainingError
 from mtkit.model.transformer import Transformer
 from mtkit.tokens.special_ids import PAD_ID
-from mtkit.training.update.optimizer_step import batch_loss, compile_layers, make_optimizer
+from mtkit.training.update.optimizer_step import batch_loss, compile_model, make_optimizer
 
 VOCAB_SIZE = 12
 PAIRS = [([4, 5, 6, 7], [8, 9]), ([10], [11, 4, 5, 6, 7]), ([7, 7], [9]), ([5, 11, 4], [10, 10, 8])]
@@ -267,6 +267,6 @@ def test_in_fp16_an_overflowing_gradient_skips_the_update_and_lowers_the_scale()
 def test_layers_are_compiled_except_those_with_a_loop_over_positions(decoder, compiled):
     cfg = ModelConfig(d_model=16, d_ff=32, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, decoder=decoder)
     model = Transformer(cfg, 20, 20)
-    compile_layers(model)
+    compile_model(model)
     assert model.encoder_layers[0]._compiled_call_impl is not None
     assert (model.decoder_layers[0]._compiled_call_impl is not None) == compiled
