@@ -6,18 +6,21 @@
 
 Needs no data: sentences are random ids, and the target repeats the source, so that the loss must fall. Trains mtkit as
 it is, with train.compile, and, where transformers is installed, Hugging Face's MarianMT on the same batches; each with
-its share of the device's peak (model FLOP utilisation: `model_flops.py` says what is counted). Prints a table;
-`--json FILE` keeps it for programs. Exits with 1 if the device's results are not the CPU's.
+its share of the device's peak (model FLOP utilisation: `model_flops.py` says what is counted). Where CTranslate2 is
+installed, it decodes the same batches with the same weights. Prints a table; `--json FILE` keeps it for programs. Exits
+with 1 if the device's results are not the CPU's.
 """
 
 import argparse
 import copy
 import json
 import sys
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
@@ -92,8 +95,7 @@ class Result:
     logits_error: float  # largest difference to the CPU's fp32 logits, in standard deviations of them
     same_greedy: float  # share of sentences that greedy search translates as on the CPU in fp32; 0 in fp16
     trainings: list[Training]
-    greedy_per_s: float | None = None  # sentences
-    beam_4_per_s: float | None = None  # sentences
+    decoding: dict[str, tuple[float, float]] = field(default_factory=dict)  # by system: sentences/s greedy, beam 4
 
     @property
     def is_right(self) -> bool:
@@ -123,9 +125,7 @@ def measure(
         say(as_line(trainings[-1]))
     result = Result(shape_name, precision, logits_error, same_greedy, trainings)
     if arguments.only != "training" and processes.size == 1 and precision != "fp16":  # in which nothing is decoded
-        greedy, beam = (decode(model, shape, device, precision, arguments, beam_size) for beam_size in (1, 4))
-        say(f"    decoding: {greedy:,.1f} sentences/s greedy, {beam:,.1f} beam 4")
-        result = replace(result, greedy_per_s=greedy, beam_4_per_s=beam)
+        result.decoding.update(decode_beside(model, shape, device, precision, arguments))
     if not result.is_right:
         say("    WRONG: the device's results are not the CPU's, or a loss did not fall")
     return result
@@ -169,28 +169,72 @@ def compare_with_cpu(
 
 
 @torch.inference_mode()
-def decode(
-    model: Transformer,
-    shape: Shape,
-    device: torch.device,
-    precision: Precision,
-    arguments: argparse.Namespace,
-    beam_size: int,
-) -> float:
-    """Sentences per second, each translated into as many tokens as it has itself."""
+def decode_beside(
+    model: Transformer, shape: Shape, device: torch.device, precision: Precision, arguments: argparse.Namespace
+) -> dict[str, tuple[float, float]]:
+    """Sentences per second of each system, greedy and with beam 4; what is found is printed as it comes.
+
+    Each sentence is translated into as many tokens as it has itself, so that the work is the same for every model.
+    CTranslate2 has one length for a batch: that of its longest sentence, and the batches are sorted by length.
+    """
     model.eval()
-    model.output.bias[EOS_ID] = -1e4  # the length limit alone ends them: the work is the same for every model
+    model.output.bias[EOS_ID] = -1e4  # the length limit alone ends them
     lengths = np.sort(random_lengths(np.random.default_rng(2), arguments.sentences))
     groups = np.split(lengths, range(arguments.batch_sentences, len(lengths), arguments.batch_sentences))
-    batches = [source(group, shape.vocab_size).to(device) for group in groups]
+    batches = [source(group, shape.vocab_size) for group in groups]
     fast = quantize(model, precision)
+    found = {}
+
+    def time_both(system: str, decode: Callable[[Tensor, int], object]) -> None:
+        both = [sentences_per_s(decode, batches, beam_size, device) for beam_size in (1, 4)]
+        found[system] = both[0], both[1]
+        say(f"    decoding, {system}: {both[0]:,.1f} sentences/s greedy, {both[1]:,.1f} beam 4")
+
+    time_both("mtkit", lambda src, beam_size: translate(fast, src.to(device), beam_size))
+    if find_spec("ctranslate2") is not None:
+        with TemporaryDirectory() as folder:
+            time_both("ctranslate2", ctranslate2_decoder(model, shape, device, precision, Path(folder)))
+    return found
+
+
+def ctranslate2_decoder(
+    model: Transformer, shape: Shape, device: torch.device, precision: Precision, folder: Path
+) -> Callable[[Tensor, int], object]:
+    """A function that decodes a batch of ids (B, S) with a beam of the size that is given.
+
+    It computes in float32 where CTranslate2 does not support the precision on the device.
+    """
+    import ctranslate2
+
+    from mtkit.interop.ctranslate2.export import write_model
+
+    pieces = [f"p{number}" for number in range(shape.vocab_size)]
+    write_model(copy.deepcopy(model).float().cpu(), pieces, pieces, folder, "float32")
+    kind = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}[precision]
+    kind = kind if kind in ctranslate2.get_supported_compute_types(device.type) else "float32"
+    translator = ctranslate2.Translator(str(folder), device=device.type, compute_type=kind)
+
+    def decode(src: Tensor, beam_size: int) -> object:
+        tokens = [[pieces[number] for number in row if number not in (PAD_ID, EOS_ID)] for row in src.tolist()]
+        longest = src.size(1)
+        return translator.translate_batch(
+            tokens, beam_size=beam_size, min_decoding_length=longest, max_decoding_length=longest
+        )
+
+    return decode
+
+
+def sentences_per_s(
+    decode: Callable[[Tensor, int], object], batches: list[Tensor], beam_size: int, device: torch.device
+) -> float:
+    """How many sentences of the batches are decoded in a second: the median of three goes."""
     seconds = []
     for _ in range(4):  # the first, in which kernels are chosen and memory is taken, does not count
         started = now(device)
         for src in batches:
-            translate(fast, src, beam_size)
+            decode(src, beam_size)
         seconds.append(now(device) - started)
-    return len(lengths) / median(seconds[1:])
+    return sum(len(src) for src in batches) / median(seconds[1:])
 
 
 def translate(model: Transformer, src: Tensor, beam_size: int) -> list[list[Hypothesis]]:
