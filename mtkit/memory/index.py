@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -270,17 +271,21 @@ def _explained(name: str) -> Iterator[None]:
         raise DataError(f"{name}: cannot read this translation memory: {error}; build it again") from None
 
 
-def write_memory(path: Path, pairs: Iterable[Pair], langs: Languages) -> int:
+class TooManyUnits(DataError):
+    """A memory would have more units than its limit."""
+
+
+def write_memory(path: Path, pairs: Iterable[Pair], langs: Languages, most: int | None = None) -> int:
     """Write a memory of these pairs to a file and return its number of units; equal pairs are one unit.
 
-    Raises DataError if there are no pairs.
+    Raises DataError if there are no pairs, and TooManyUnits as soon as it has read many more than `most`.
     """
     with atomic_file(path) as temporary:
         connection = sqlite3.connect(temporary)
         try:
             connection.execute("PRAGMA journal_mode=OFF")  # the temporary file is thrown away after an error
             connection.execute("PRAGMA synchronous=OFF")
-            _build(connection, pairs, langs)
+            _build(connection, pairs, langs, most)
             memory = Memory(connection, str(path))
             if not memory.n_units:
                 raise DataError(f"{path}: not written, because there is no pair with text on both sides")
@@ -289,14 +294,19 @@ def write_memory(path: Path, pairs: Iterable[Pair], langs: Languages) -> int:
             connection.close()
 
 
-def _build(connection: sqlite3.Connection, pairs: Iterable[Pair], langs: Languages) -> None:
+def _build(connection: sqlite3.Connection, pairs: Iterable[Pair], langs: Languages, most: int | None = None) -> None:
     for statement in _SCHEMA:
         connection.execute(statement)
     connection.execute(f"PRAGMA application_id={_APPLICATION}")
     connection.execute(f"PRAGMA user_version={_VERSION}")
     connection.execute("INSERT INTO facts VALUES (?, ?)", langs)
     vocabulary: dict[str, int] = {}
-    connection.executemany(_ADD, _rows(pairs, vocabulary))
+    rows = _rows(pairs, vocabulary)
+    while part := list(islice(rows, _ROWS)):
+        connection.executemany(_ADD, part)
+        [[n_units]] = connection.execute("SELECT max(id) FROM units")
+        if most is not None and n_units > most:
+            raise TooManyUnits(f"more than {most:,} units")
     _add_lists(connection, vocabulary)
     connection.commit()
 

@@ -1,5 +1,6 @@
 """The search of a translation memory finds what scoring all its units finds, and reads only files of its own."""
 
+import itertools
 import sqlite3
 from unittest.mock import patch
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from mtkit.errors import DataError
 from mtkit.memory import index
 from mtkit.memory.fuzzy import fuzzy_score, tokens_of
-from mtkit.memory.index import Memory, is_memory, write_memory
+from mtkit.memory.index import Memory, TooManyUnits, is_memory, write_memory
 from mtkit.pair_files.pairs import Pair
 
 WORDS = st.sampled_from(["the", "cat", "1", ".", "Tom"])  # few, so that texts are alike
@@ -111,6 +112,17 @@ def test_a_memory_without_a_pair_is_not_written(tmp_path):
     with pytest.raises(DataError, match="no pair"):
         write_memory(tmp_path / "m.sqlite", [Pair("", "x", "m.tsv", 1)], ("en", "fr"))
     assert not (tmp_path / "m.sqlite").exists()
+
+
+def test_a_memory_with_too_many_units_is_not_written_and_its_pairs_are_not_all_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(index, "_ROWS", 3)
+    pairs = (Pair(str(number), "x", "m.tsv", number) for number in itertools.count())
+    with pytest.raises(TooManyUnits, match="more than 5 units"):
+        write_memory(tmp_path / "m.sqlite", pairs, ("en", "fr"), most=5)
+    assert next(pairs).line == 6  # read in threes
+    assert list(tmp_path.iterdir()) == []
+    equal = [Pair("a", "x", "m.tsv", 1)] * 10
+    assert write_memory(tmp_path / "m.sqlite", equal, ("en", "fr"), most=1) == 1
 
 
 def test_other_files_are_refused(tmp_path):

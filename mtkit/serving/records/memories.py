@@ -5,21 +5,22 @@ import io
 import secrets
 import sqlite3
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from mtkit.console import log
+from mtkit.console import log, log_fault
 from mtkit.errors import MtkitError
+from mtkit.files import TEMPORARY
 from mtkit.memory.index import Memory
 from mtkit.pair_files import tmx
 from mtkit.pair_files.pairs import Languages
 from mtkit.serving.caller import Caller
 from mtkit.serving.records.database import Database, time_text
-from mtkit.serving.refusals import BadRequest, NotFound, Refusal, TooLarge, without_options
+from mtkit.serving.refusals import BadRequest, Fault, NotFound, Refusal, TooLarge, without_options
 from mtkit.serving.workers.pool import WorkerDied, start_worker
 from mtkit.text.characters import tidied
 
@@ -28,7 +29,9 @@ _MOST_JOBS = 1000  # of a caller; the oldest are forgotten
 _MOST_NAME_BYTES = 1024
 _KEEP = timedelta(hours=1)  # until an upload must arrive, and a download may be fetched
 _PART_CHARS = 1 << 16
+_UPLOAD, _MEMORY = ".upload", ".memory"  # file extensions
 _FAULT = "the service failed on this file; its log says why"
+_NO_JOB = "no such import or export"
 _STOPPED = "the service was stopped before the file was read; import it again"
 _SCHEMA = (
     """
@@ -121,9 +124,9 @@ class Memories:
             raise MtkitError(f"{folder}: cannot keep translation memories: {error.strerror}") from None
         self._folder, self._most_units, self._most_bytes, self._deadline_s = folder, most_units, most_bytes, deadline_s
         self._database = Database(folder / "memories.sqlite", "translation memories", _SCHEMA)
-        stopped = "UPDATE job SET status = 'failed', error = ? WHERE status = 'processing'"
-        self._database.run_now(lambda connection: connection.execute(stopped, [_STOPPED]))
+        self._delete_leftovers()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._imports = set[str]()  # ids of the jobs that tasks of this process work on
         self._indexing = asyncio.Semaphore(1)
 
     async def all_of(self, caller: Caller) -> list[StoredMemory]:
@@ -211,12 +214,16 @@ class Memories:
         def work(connection: sqlite3.Connection) -> MemoryJob:
             job = _job(connection, "id", id)
             [owner] = connection.execute("SELECT caller FROM job WHERE id = ?", [id]).fetchone()
-            return job if owner == caller.name else _job(connection, "id", "")
+            if owner != caller.name:
+                raise NotFound(_NO_JOB)
+            # Within the transaction, because an import leaves `_imports` after it has recorded its end.
+            has_stopped = job.status == "processing" and id not in self._imports
+            return replace(job, status="failed", error=_STOPPED) if has_stopped else job
 
         return await self._database.run(work)
 
     async def receive(self, secret: str, raw: bytes) -> None:
-        """Take the file of an import, and index it after this call. Raises Refusal."""
+        """Take the file of an import; store and index it after this call. Raises Refusal."""
 
         def work(connection: sqlite3.Connection) -> tuple[MemoryJob, str]:
             job = _job(connection, "secret", secret)
@@ -224,13 +231,13 @@ class Memories:
                 raise NotFound("no import waits for a file at this address; start another one")
             connection.execute("UPDATE job SET status = 'processing' WHERE id = ?", [job.id])
             [caller] = connection.execute("SELECT caller FROM job WHERE id = ?", [job.id]).fetchone()
+            self._imports.add(job.id)  # before others can see the new status
             return job, caller
 
         if len(raw) > self._most_bytes:
             raise TooLarge(f"the file has {len(raw) / 1e6:.1f} MB; the limit is {self._most_bytes / 1e6:g} MB")
         job, caller = await self._database.run(work)
-        await asyncio.to_thread(self._upload(job).write_bytes, raw)
-        task = asyncio.get_running_loop().create_task(self._index(job, caller))
+        task = asyncio.get_running_loop().create_task(self._import(job, caller, raw))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -253,52 +260,72 @@ class Memories:
                         part.truncate()
             yield part.getvalue()
 
-    async def _index(self, job: MemoryJob, caller: str) -> None:
-        """Index an uploaded file, and end its job whatever happens."""
-        id = str(uuid.uuid4())
-        answer: Mapping[str, Any] = {"error": _STOPPED}
+    async def _import(self, job: MemoryJob, caller: str, raw: bytes) -> None:
+        """Store and index an uploaded file, and end its job whatever happens."""
+        id, upload, problem = str(uuid.uuid4()), self._folder / f"{job.id}{_UPLOAD}", _STOPPED
         try:
+            await asyncio.to_thread(upload.write_bytes, raw)
+            del raw  # other imports may come first
             async with self._indexing:
-                answer = await self._build(job, id)
-            if "error" not in answer:
-                await self._database.run(lambda connection: self._add(connection, job, id, caller, answer))
+                await self._index(job, caller, id, upload)
+            problem = ""
         except Refusal as error:
-            answer = {"error": str(error)}
+            problem = without_options(str(error))
+        except OSError as error:
+            log.error(f"a translation memory could not be imported: {error}")
+            problem = "the service cannot take files now; import it again later"
+        except Exception as error:
+            log_fault("a translation memory could not be imported", error)
+            problem = _FAULT
         finally:
-            self._upload(job).unlink(missing_ok=True)
-            if "error" in answer:
-                self._path(id).unlink(missing_ok=True)
-                self._database.run_now(lambda connection: _fail(connection, job, without_options(answer["error"])))
+            if problem:
+                _delete(self._path(id))
+                try:
+                    self._database.run_now(lambda connection: _fail(connection, job.id, id, problem))
+                except MtkitError as error:  # without a task the job counts as failed, too
+                    log.error(str(error))
+            _delete(upload)
+            self._imports.discard(job.id)
 
-    async def _build(self, job: MemoryJob, id: str) -> Mapping[str, Any]:
-        settings = {"source": str(self._upload(job)), "name": job.name, "result": str(self._path(id))}
+    async def _index(self, job: MemoryJob, caller: str, id: str, upload: Path) -> None:
+        """Index an uploaded file as a memory with this id. Raises Refusal."""
+        query = "SELECT coalesce(sum(n_units), 0) FROM memory WHERE caller = ?"
+        [n_units] = await self._database.run(lambda connection: connection.execute(query, [caller]).fetchone())
+        most = max(0, self._most_units - n_units)
+        settings = {"source": str(upload), "name": job.name, "result": str(self._path(id)), "most": most}
         worker = await start_worker("mtkit.serving.workers.memory_worker", settings)
         try:
-            answer = await worker.ask({}, self._deadline_s)
+            facts = await worker.ask({}, self._deadline_s)
         except WorkerDied as error:
-            log.error(f"a translation memory could not be indexed: {error}")
-            return {"error": _FAULT}
+            facts = {"fault": error}
         finally:
             await worker.end(at_once=True)
-        if "fault" in answer:
-            log.error(f"a translation memory could not be indexed: {answer['fault']}")
-            return {"error": _FAULT}
-        return answer
-
-    def _add(
-        self, connection: sqlite3.Connection, job: MemoryJob, id: str, caller: str, facts: Mapping[str, Any]
-    ) -> None:
-        query = "SELECT coalesce(sum(n_units), 0) FROM memory WHERE caller = ?"
-        [n] = connection.execute(query, [caller]).fetchone()
-        if n + facts["n_units"] > self._most_units:
+        if "fault" in facts:
+            log.error(f"a translation memory could not be indexed: {facts['fault']}")
+            raise Fault(_FAULT)
+        if "error" in facts:
+            raise BadRequest(facts["error"])
+        if "too_many" in facts:
             raise TooManyMemories(
-                f"all of your translation memories together would have {n + facts['n_units']:,} units; the limit is "
-                f"{self._most_units:,}"
+                f"all of your translation memories together would have more than {self._most_units:,} units"
             )
         values = [id, caller, job.name, job.created, *facts["langs"], facts["n_units"]]
-        connection.execute("INSERT INTO memory VALUES (?, ?, ?, ?, ?, ?, ?)", values)
         done = "UPDATE job SET status = 'completed', memory = ?, n_skipped = ? WHERE id = ?"
-        connection.execute(done, [id, facts["n_skipped"], job.id])
+
+        def add(connection: sqlite3.Connection) -> None:
+            connection.execute("INSERT INTO memory VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+            connection.execute(done, [id, facts["n_skipped"], job.id])
+
+        await self._database.run(add)
+
+    def _delete_leftovers(self) -> None:
+        """Delete the files that a process left behind when it was killed."""
+        rows = self._database.run_now(lambda connection: connection.execute("SELECT id FROM memory").fetchall())
+        memories = {self._path(id) for (id,) in rows}
+        for path in self._folder.iterdir():
+            is_lost = path.suffix == _MEMORY and path not in memories
+            if is_lost or path.suffix == _UPLOAD or (path.suffix == TEMPORARY and f"{_MEMORY}." in path.name):
+                _delete(path)
 
     async def close(self) -> None:
         """Stop all imports and close the file."""
@@ -309,10 +336,14 @@ class Memories:
         self._database.close()
 
     def _path(self, id: str) -> Path:
-        return self._folder / f"{id}.memory"
+        return self._folder / f"{id}{_MEMORY}"
 
-    def _upload(self, job: MemoryJob) -> Path:
-        return self._folder / f"{job.id}.upload"
+
+def _delete(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        log.error(f"{path}: cannot be deleted: {error.strerror}")
 
 
 def _stored(row: Sequence[Any]) -> StoredMemory:
@@ -335,11 +366,13 @@ def _job(connection: sqlite3.Connection, column: Literal["id", "secret"], value:
     )
     row = connection.execute(query, [value]).fetchone()
     if row is None:
-        raise NotFound("no such import or export")
+        raise NotFound(_NO_JOB)
     job = MemoryJob(*row)
     is_open = job.status == "awaiting_input" or (job.operation == "export" and job.status == "completed")
     return replace(job, status="expired") if is_open and job.expires < time_text(datetime.now(UTC)) else job
 
 
-def _fail(connection: sqlite3.Connection, job: MemoryJob, error: str) -> None:
-    connection.execute("UPDATE job SET status = 'failed', error = ? WHERE id = ?", [error, job.id])
+def _fail(connection: sqlite3.Connection, job: str, memory: str, problem: str) -> None:
+    """Record that an import has failed; a service that stops may have recorded the memory at the last moment."""
+    connection.execute("DELETE FROM memory WHERE id = ?", [memory])
+    connection.execute("UPDATE job SET status = 'failed', error = ? WHERE id = ?", [problem, job])

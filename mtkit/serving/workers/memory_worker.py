@@ -12,16 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.errors import MtkitError
-from mtkit.memory.index import write_memory
+from mtkit.memory.index import TooManyUnits, write_memory
 from mtkit.pair_files import one_file
 from mtkit.pair_files.pairs import Tally
 from mtkit.serving.workers import frames
 
 
-def build(settings: Mapping[str, str], _: Mapping[str, Any]) -> dict[str, Any]:
+def build(settings: Mapping[str, Any], _: Mapping[str, Any]) -> dict[str, Any]:
     """Index the TMX file `source`, uploaded as `name`, into the file `result`; return its languages and counts.
 
-    The reply has an "error" if the file cannot be read, and our "fault" if indexing fails.
+    The reply is "too_many" if the memory would have more than `most` units. It has an "error" if the file cannot be
+    read, and our "fault" if indexing fails.
     """
     try:
         raw, name = Path(settings["source"]).read_bytes(), f"{settings['name'].removesuffix('.tmx')}.tmx"
@@ -30,8 +31,10 @@ def build(settings: Mapping[str, str], _: Mapping[str, Any]) -> dict[str, Any]:
             return {"error": "the file must have exactly two languages"}
         tally = Tally()
         pairs = one_file.pairs(io.BytesIO(raw), ".tmx", name, langs, tally)
-        n_units = write_memory(Path(settings["result"]), pairs, langs)
+        n_units = write_memory(Path(settings["result"]), pairs, langs, settings["most"])
         return {"langs": langs, "n_units": n_units, "n_skipped": tally.left_out.total()}
+    except TooManyUnits:
+        return {"too_many": True}
     except MtkitError as error:
         return {"error": str(error)}
     except MemoryError:
@@ -41,7 +44,7 @@ def build(settings: Mapping[str, str], _: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Answer messages until standard input ends. The argument is JSON: source, name and result."""
+    """Answer messages until standard input ends. The argument is JSON: source, name, result and most."""
     settings = json.loads(sys.argv[1])
     frames.answer_about_files(lambda message: build(settings, message))
 
