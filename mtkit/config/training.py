@@ -176,11 +176,14 @@ class TrainConfig(Section):
         4,
         ge=1,
         le=1000,
-        description="average the weights of this many of the best checkpoints in the bundle; the default with "
-        "schedule_free and a budget is 1",
+        description="average the weights of this many of the best checkpoints in the bundle",
     )
     average_last: int | None = Field(
-        None, ge=1, le=1000, description="average this many of the last checkpoints instead of the best ones"
+        None,
+        ge=1,
+        le=1000,
+        description="average this many of the last checkpoints instead of the best ones; the default with "
+        "schedule_free and a budget is 1",
     )
 
     @model_validator(mode="after")

@@ -150,8 +150,9 @@ def _load_chosen(run: Prepared, state: TrainState, model: Network) -> tuple[list
     mean = scored(state.step, scores, cfg)
     if best and steps != [best.step] and quality(best, cfg) > quality(mean, cfg):
         digits = 2 if cfg.metric in ("bleu", "chrf") else 4
+        name = f"the mean of {len(steps)} checkpoints" if len(steps) > 1 else f"the last step, {steps[0]}"
         log.info(
-            f"step {best.step} alone has a better {cfg.metric} than the mean of {len(steps)} checkpoints, "
+            f"step {best.step} alone has a better {cfg.metric} than {name}, "
             f"{best.value:.{digits}f} against {mean.value:.{digits}f}; loss {best.loss:.3f} against {mean.loss:.3f}"
         )
         alone = load([best.step])
@@ -159,7 +160,7 @@ def _load_chosen(run: Prepared, state: TrainState, model: Network) -> tuple[list
             log.info(f"using step {best.step} alone, because {reason}")
             steps, scores = [best.step], alone
         else:
-            log.info(f"using the mean, because its loss is lower and the {cfg.metric} of so few sentences varies")
+            log.info(f"using {name}, because its loss is lower and the {cfg.metric} of so few sentences varies")
             load_weights(model, run.checkpoints.mean_weights(steps))
     log.info(f"the model has the weights of step {', '.join(map(str, steps))}{' (mean)' if len(steps) > 1 else ''}")
     return steps, scores

@@ -85,6 +85,7 @@ def with_its_choices(cfg: Config, *, started: bool) -> Config:
             "warmup_steps",
             "guided_alignment",
             "average_best",
+            "average_last",
         ):  # whose defaults depend on the limits, which may change
             if key not in cfg.train.model_fields_set:
                 chosen[key] = getattr(theirs, key)

@@ -497,6 +497,17 @@ def test_the_mean_of_the_last_gives_way_to_a_better_single_one(config_of, tmp_pa
     assert kept == ["best-12", "best-6", "step-18", "step-20"], "12 is one of the last two of the checkpoint before"
 
 
+@pytest.mark.parametrize(("last", "best_loss", "chosen"), [(0.9, 1.0, (20,)), (1.1, 1.0, (12,))])
+def test_the_last_step_gives_way_to_a_better_one_only_if_the_loss_agrees(
+    config_of, tmp_path, dev_losses, last, best_loss, chosen
+):
+    bleu = {4.0: 10.0, best_loss: 30.0, 2.0: 20.0, last: 29.0}  # at steps 6, 12, 18 and 20
+    dev_losses(*bleu, last, best_loss, bleu=bleu.__getitem__)
+    cfg = config_of(tmp_path / "run", average_last=1)
+    cfg.train.model_fields_set.discard("metric")
+    assert train(cfg).averaged_steps == chosen
+
+
 def test_equal_scores_are_told_apart_by_the_loss(config_of, tmp_path, dev_losses):
     dev_losses(4.0, 1.0, 3.0, 2.0, 0.9)
     assert train(config_of(tmp_path / "run", metric="bleu", average_best=2)).averaged_steps == (12, 20)

@@ -26,7 +26,7 @@ _LOADING_S = 1.0
 # What the end writes and reads, in times of saving a checkpoint: the model (a third), and each averaged checkpoint (a
 # third, read and verified at about half the cost of writing).
 _BUNDLE, _AVERAGED = 1 / 3, 1 / 6
-_AVERAGED_VALIDATIONS = 1.5  # of the mean, and sometimes of the best alone, if the mean is worse
+_AVERAGED_VALIDATIONS = 1.5  # of the mean or the last, and sometimes of the best, if it has a better metric
 
 Part = Literal["validation", "save", "report"]
 
@@ -94,7 +94,8 @@ def shortage(cfg: TrainConfig, timing: Timing, text_s: float = 0.0) -> str:
 def expected_ending(cfg: TrainConfig, timing: Timing) -> float:
     """Return the seconds from the last validation to the end of the command: averaging, report, writing the model."""
     n_averaged = cfg.average_last or cfg.average_best
-    validations = (_AVERAGED_VALIDATIONS if n_averaged > 1 else 1) * timing.validation + _export_s(timing)
+    is_compared = n_averaged > 1 or cfg.average_last is not None
+    validations = (_AVERAGED_VALIDATIONS if is_compared else 1) * timing.validation + _export_s(timing)
     return validations + (_BUNDLE + _AVERAGED * n_averaged) * timing.save + (timing.report or timing.validation / 2)
 
 

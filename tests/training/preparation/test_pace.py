@@ -169,7 +169,7 @@ def test_a_budget_chooses_how_a_translator_learns(make_config, changes, expected
     assert (cfg.train.schedule, cfg.train.guided_alignment) == expected
     is_mean = expected[0] == "schedule_free"
     assert ("train.schedule" in reasons) == is_mean
-    assert cfg.train.average_best == changes.get("average_best", 1 if is_mean else 3)  # make_config says 3
+    assert cfg.train.average_last == (1 if is_mean and "average_best" not in changes else None)
 
 
 @pytest.mark.parametrize(
