@@ -100,6 +100,29 @@ def test_of_several_translations_the_most_frequent_wins_and_then_the_latest():
     assert [match.tgt for match in memory.search("Open", most=5)] == ["Ouvrir", "Ouvert"]
 
 
+def test_a_search_for_low_scores_ends_with_a_high_one(monkeypatch):
+    memory = memory_of(("a b c d", "x"), ("a b e f", "y"))
+    looked_for = []
+    candidates = Memory._candidates
+
+    def recorded(self, tokens, n, least):
+        looked_for.append(least)
+        return candidates(self, tokens, n, least)
+
+    monkeypatch.setattr(Memory, "_candidates", recorded)
+    for text, most, leasts, found in (
+        ("a b c g", 1, [0.7], ["x"]),
+        ("a b c g", 2, [0.7, 0.5], ["x", "y"]),
+        ("a b g h", 1, [0.7, 0.5], ["y"]),
+    ):
+        looked_for.clear()
+        assert [match.tgt for match in memory.search(text, 0.5, most)] == found
+        assert looked_for == leasts
+    looked_for.clear()
+    memory.search("a b c g", 0.8)
+    assert looked_for == [0.8]
+
+
 def test_a_memory_is_the_same_from_its_file(tmp_path):
     path = tmp_path / "m.sqlite"
     assert write_memory(path, [Pair("a b c d", "x", "m.tsv", 3), Pair("a b c d", "x", "m.tsv", 4)], ("en", "fr")) == 1

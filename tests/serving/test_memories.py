@@ -99,6 +99,7 @@ def test_a_worker_that_does_not_start_fails_its_import(tmp_path, monkeypatch, er
     monkeypatch.setattr(memories, "start_worker", start)
     job = run(tmp_path, lambda kept: imported(kept, TMX))
     assert (job.status, files(tmp_path)) == ("failed", [])
+    assert "stopped" not in job.error
 
 
 def test_an_import_whose_end_cannot_be_recorded_has_failed(tmp_path, monkeypatch):
