@@ -10,6 +10,7 @@ from mtkit.config.reading.yaml_text import yaml_value
 from mtkit.console import log
 from mtkit.errors import DataError, MtkitError
 from mtkit.interop.imported import checked
+from mtkit.model.transformer import alignment_layer
 
 DESCRIPTION = "special:model.yml"  # the name of the options among the parameters
 _ACTIVATIONS = {"relu": "relu", "swish": "silu"}  # Marian's gelu is x sigmoid(1.702 x), not mtkit's
@@ -89,6 +90,7 @@ def model_options(cfg: ModelConfig, vocab_sizes: tuple[int, int]) -> dict[str, A
     """Return Marian's options for a model without `export_problems`."""
     pre, ssru = cfg.norm_position == "pre", cfg.decoder == "ssru"
     theirs = {ours: name for name, ours in _ACTIVATIONS.items()}
+    aligning = alignment_layer(cfg.n_decoder_layers) + 1
     return {
         **{key: known[0] for key, known in _FIXED.items() if key != "transformer-train-positions"},
         "version": "mtkit",
@@ -104,7 +106,8 @@ def model_options(cfg: ModelConfig, vocab_sizes: tuple[int, int]) -> dict[str, A
         "transformer-decoder-dim-ffn": 0,
         "transformer-ffn-activation": theirs[cfg.activation],
         "transformer-decoder-autoreg": "rnn" if ssru else "self-attention",
-        "transformer-guided-alignment-layer": "last",
+        # by which the engine places tags: "last", or a number from 1
+        "transformer-guided-alignment-layer": "last" if aligning == cfg.n_decoder_layers else str(aligning),
         "transformer-preprocess": "n" if pre else "",
         "transformer-postprocess": "da" if pre else "dan",
         "transformer-postprocess-top": "n" if pre else "",

@@ -4,6 +4,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from mtkit.bundle import BundleFiles, load_model, read_bundle
@@ -12,6 +13,7 @@ from mtkit.errors import MtkitError
 from mtkit.files import atomic_folder
 from mtkit.interop import marian
 from mtkit.interop.bergamot import folder as bergamot
+from mtkit.interop.bergamot import page
 from mtkit.interop.ctranslate2.export import CERTIFICATE, as_read
 from mtkit.interop.huggingface import folder as huggingface
 from mtkit.interop.imported import Languages
@@ -28,16 +30,20 @@ def export_bundle(
     tolerance: Tolerance,
     threads: int,
     tick: Callable[[int], object] = lambda n_lines: None,
+    engine: Path | None = None,
 ) -> Parity | None:
     """Write the model to a new folder, with its certificate if there is text to compare on.
 
-    to: marian, bergamot or hf. texts, tick: see `measure_parity`. Raises MtkitError, and writes nothing, if the format
-    cannot express the model or the export is beyond the tolerance.
+    to: marian, bergamot, page or hf. texts, tick: see `measure_parity`. engine: for page, see `page.check_engine`.
+    Raises MtkitError, and writes nothing, if the format cannot express the model or the export is beyond the tolerance.
     """
     with atomic_folder(out) as final, tempfile.TemporaryDirectory() as temporary:
         exported, again = Path(temporary, "exported"), Path(temporary, "again")
-        if to == "bergamot":
-            bergamot.export_bundle(files.folder, exported, [line for text in texts for line in text.sources])
+        if to in ("bergamot", "page"):
+            model = exported if to == "bergamot" else exported / page.MODEL
+            bergamot.export_bundle(files.folder, model, [line for text in texts for line in text.sources])
+            if engine is not None:
+                page.write_translator(exported, files.config, engine)
         else:
             (marian if to == "marian" else huggingface).export_bundle(files.folder, exported)
         parity = None
@@ -63,8 +69,8 @@ def _parity(
 ) -> Parity:
     if to == "marian":
         marian.import_model(exported / "model.npz", again)
-    elif to == "bergamot":
-        bergamot.import_model(exported, again)
+    elif to in ("bergamot", "page"):
+        bergamot.import_model(exported if to == "bergamot" else exported / page.MODEL, again)
     else:
         data = files.config.data
         # the names of languages matter only to a model of many; for others, they would be checked against the text
@@ -73,7 +79,8 @@ def _parity(
     texts = [as_read(files, text) for text in texts]
     original, other = _translators(files, files, texts), _translators(read_bundle(again), files, texts)
     comparisons = [Comparison(*one) for one in zip(texts, original, other, strict=True)]
-    return measure_parity(comparisons, threads, tick)
+    parity = measure_parity(comparisons, threads, tick)
+    return replace(parity, quantization="int8") if to in ("bergamot", "page") else parity
 
 
 def _translators(model: BundleFiles, settings: BundleFiles, texts: Sequence[ComparedText]) -> list[Translator]:

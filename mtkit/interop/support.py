@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     from mtkit.config.model import ModelConfig
     from mtkit.model.transformer import Transformer
 
-Target = Literal["ctranslate2", "argos", "marian", "bergamot", "hf"]
+Target = Literal["ctranslate2", "argos", "marian", "bergamot", "page", "hf"]
 Quantization = Literal["float32", "int8", "float16", "bfloat16", "int8_float16", "int8_bfloat16"]  # CTranslate2's
 
 _INT8_BLOCK = 64  # inner sizes that 8-bit products of all processors support
@@ -16,6 +16,7 @@ _NAMES: dict[Target, str] = {
     "argos": "Argos Translate",
     "marian": "Marian",
     "bergamot": "Bergamot",
+    "page": "Bergamot",
     "hf": "MarianMT",
 }
 _MARIAN: dict[str, tuple[str | bool, ...]] = {
@@ -24,12 +25,14 @@ _MARIAN: dict[str, tuple[str | bool, ...]] = {
     "src_end": (True,),
     "activation": ("relu", "silu"),  # Marian's gelu is x sigmoid(1.702 x), not ours
 }
+_BERGAMOT = {**_MARIAN, "tie": ("all", "decoder")}
 # The supported values of keys that a format supports only in part.
 _KNOWN: dict[Target, dict[str, tuple[str | bool, ...]]] = {
     "ctranslate2": {"decoder": ("attention",)},
     "argos": {"decoder": ("attention",)},
     "marian": _MARIAN,
-    "bergamot": {**_MARIAN, "tie": ("all", "decoder")},
+    "bergamot": _BERGAMOT,
+    "page": _BERGAMOT,
     "hf": {
         "norm": ("layernorm",),
         "norm_position": ("post",),
@@ -61,9 +64,9 @@ def export_problems(cfg: "ModelConfig", target: Target, model: "Transformer | No
         for key, known in supported.items()
         if (value := getattr(cfg, key)) not in known
     ]
-    if target == "bergamot":
+    if target in ("bergamot", "page"):
         problems += _engine_problems(cfg)
-    from_zeros = target in ("marian", "bergamot") and not problems
+    from_zeros = target in ("marian", "bergamot", "page") and not problems
     if from_zeros and model and model.tgt_embedding.weight[model.bos_id].count_nonzero():
         problems.append(
             "Marian's decoder starts from zeros, but this model's from a learned embedding of <start>; fine-tune it "

@@ -2,9 +2,6 @@
 
 import shutil
 import struct
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +10,9 @@ import yaml
 from fixtures.interop import ENGLISH
 from typer.testing import CliRunner
 
-from mtkit.bundle import add_to_bundle, load_bundle
+from mtkit.bundle import load_bundle
 from mtkit.cli import app
-from mtkit.engines.shortlist import SHORTLIST, Shortlist, shortlist_of
+from mtkit.engines.shortlist import SHORTLIST, shortlist_of
 from mtkit.errors import MtkitError
 from mtkit.interop.bergamot.folder import export_bundle, import_model
 from mtkit.interop.bergamot.lexicon import checksum
@@ -23,25 +20,7 @@ from mtkit.interop.marian_binary import read_marian_binary
 from mtkit.interop.vocabulary import read_spm
 from mtkit.tokens.special_ids import BOS_ID, PAD_ID, UNK_ID
 
-STUDENT = {"decoder": "ssru", "positions": "marian", "d_model": 64, "d_ff": 128}
 MODEL, LEXICON = "model.src-tgt.intgemm.alphas.bin", "lex.50.50.src-tgt.s2t.bin"
-LISTS = {5: [7, 9], 6: [40], 280: [270, 4]}  # what these source tokens may become
-ALWAYS = [4, 5, 6, 200]
-
-
-@pytest.fixture
-def make_student(make_native) -> Callable[..., Path]:
-    """make_student(folder, tie, **model) writes the bundle of a random student of some 300 tokens, with a shortlist."""
-
-    def make(folder: Path, tie: str = "all", *, zero_start: bool = True, shortlist: bool = True, **model: Any) -> Path:
-        bundle: Path = make_native(folder, tie, zero_start=zero_start, **STUDENT | model)
-        size = load_bundle(bundle).tgt_tokenizer.vocab_size
-        lists = [LISTS.get(token_id, []) for token_id in range(size)]
-        if shortlist:
-            add_to_bundle(bundle, SHORTLIST, Shortlist.from_lexicon(lists, ALWAYS, size).save)
-        return bundle
-
-    return make
 
 
 @pytest.mark.parametrize("tie", ["all", "decoder"])
@@ -75,6 +54,7 @@ def test_the_vocabulary_and_the_shortlist_survive(make_student, tmp_path):
     import_model(tmp_path / "exported", tmp_path / "again")
     before, after = (read_spm(folder / "src.spm").pieces for folder in (bundle, tmp_path / "again"))
     assert after[: len(before)] == before
+    # the fixture's lists: 4, 5, 6 and 200 for every sentence; 7 and 9 for 5, 40 for 6, 270 and 4 for 280
     first, second = shortlist_of(load_bundle(bundle)), shortlist_of(load_bundle(tmp_path / "again"))
     assert second.always.tolist() == first.always.tolist() == [0, 1, 2, 3, 4, 5, 6, 200]
     assert second.ids_of([5]).tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 9, 200]

@@ -188,6 +188,13 @@ def test_a_bundle_that_starts_from_a_learned_embedding_is_refused(make_native, t
         marian.export_bundle(bundle, tmp_path / "exported")
 
 
+@pytest.mark.parametrize(("n_layers", "layer"), [(1, "last"), (2, "last"), (3, "2"), (6, "5")])
+def test_the_description_names_the_layer_that_aligns_words(n_layers, layer):
+    """The last but one, or of one or two the last; Marian counts from 1."""
+    options = marian_options.model_options(ModelConfig(positions="marian", n_decoder_layers=n_layers), (9, 9))
+    assert options["transformer-guided-alignment-layer"] == layer
+
+
 def test_the_description_ends_with_one_nul_and_names_the_shape(make_marian, tmp_path):
     marian.import_model(make_marian(tmp_path / "marian"), tmp_path / "bundle")
     marian.export_bundle(tmp_path / "bundle", tmp_path / "exported")

@@ -38,6 +38,13 @@ QuantizationOption = Annotated[
         help="Number format of the weights for CTranslate2 and Argos: int8 is the fastest on CPUs, 16 bits suit GPUs."
     ),
 ]
+EngineOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="For page: the npm package of the engine. Default: node_modules/@browsermt/bergamot-translator.",
+    ),
+]
 SrcOption = Annotated[
     Path | None, typer.Option(rich_help_panel=COMPARISON, help="Text to compare on. Default: all sets of data.dev.")
 ]
@@ -66,6 +73,7 @@ def export(
     model: ModelOption = None,
     out: OutOption = None,
     quantization: QuantizationOption = "float32",
+    engine: EngineOption = None,
     src: SrcOption = None,
     ref: RefOption = None,
     lines: LinesOption = None,
@@ -74,7 +82,8 @@ def export(
     max_bleu_drop: MaxDropOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a model in the format of CTranslate2, Argos Translate, Marian, Bergamot (browsers) or Hugging Face.
+    """Write a model in the format of CTranslate2, Argos Translate, Marian, Bergamot (browsers) or Hugging Face, or as a
+    web page.
 
     The command writes a model if its translations of dev sentences agree with those of the original: a CTranslate2
     model into the bundle, where `mtkit translate` finds it. For the other formats, it imports what it wrote, and
@@ -90,15 +99,16 @@ def export(
     if to not in _QUANTIZED and quantization != "float32":
         raise UsageError(f"--quantization {quantization} needs --to ctranslate2 or argos")
     _check_place(to, out)
+    engine = _engine(to, engine)
     wanted = {
         "token_agreement": min_agreement,
         "score_difference": max_score_difference,
         "bleu_drop": max_bleu_drop,
     }
     given = {key: value for key, value in wanted.items() if value is not None}
-    tolerance = replace(parities.DEFAULT_TOLERANCES["int8" if to == "bergamot" else quantization], **given)
+    tolerance = replace(parities.DEFAULT_TOLERANCES["int8" if to in ("bergamot", "page") else quantization], **given)
     texts = [] if src is None and _lacks_dev(files, to) else _texts(files, src, ref, lines or 500)
-    parity = _export_compared(files, to, out, quantization, texts, tolerance)
+    parity = _export_compared(files, to, out, quantization, texts, tolerance, engine)
     if out is None and src is None:
         from mtkit.runs.export import measure_int8
 
@@ -116,10 +126,23 @@ def _check_place(to: Target, out: Path | None) -> None:
         raise UsageError("--to argos needs --out, a file that ends with .argosmodel")
     if to == "ctranslate2" and out is not None:
         check_other_folder(out)
-    if to in ("marian", "bergamot", "hf"):
+    if to not in _QUANTIZED:
         if out is None:
             raise UsageError(f"--to {to} needs --out, the folder to write to")
         check_new_folder(out)
+
+
+def _engine(to: Target, engine: Path | None) -> Path | None:
+    """Return the folder of the engine for a page; None for other formats. Raises MtkitError if there is none."""
+    if to != "page":
+        if engine is not None:
+            raise UsageError("--engine needs --to page")
+        return None
+    from mtkit.interop.bergamot import page
+
+    engine = engine or Path("node_modules", page.PACKAGE)
+    page.check_engine(engine)
+    return engine
 
 
 def _export_compared(
@@ -129,6 +152,7 @@ def _export_compared(
     quantization: Quantization,
     texts: list[parities.ComparedText],
     tolerance: parities.Tolerance,
+    engine: Path | None,
 ) -> parities.Parity | None:
     from mtkit import runtime
     from mtkit.interop import argos, reimported
@@ -145,7 +169,7 @@ def _export_compared(
             write = argos.export_bundle if to == "argos" and out is not None else ctranslate2.export_bundle
             parity = write(files, out, quantization, *rest)  # type: ignore[arg-type]
         else:
-            parity = reimported.export_bundle(files, to, out, *rest)
+            parity = reimported.export_bundle(files, to, out, *rest, engine)
     if out is None:
         log.info(f"written: {files.folder / 'ctranslate2'}")
     else:

@@ -1,0 +1,65 @@
+"""Write a page that translates in the browser: the page, the model, and the engine from its npm package.
+
+Any server of static files can host the folder. The engine needs one thread and no special headers.
+"""
+
+import json
+import shutil
+from pathlib import Path
+
+from mtkit.config.schema import Config
+from mtkit.errors import MtkitError
+from mtkit.files import write_text
+from mtkit.languages import english_name
+from mtkit.pages.page import write_page
+
+PACKAGE = "@browsermt/bergamot-translator"
+VERSION = "0.4.9"  # the version that we tested
+MODEL = "model"  # the folder of the model in that of the page
+_ENGINE = ("translator-worker.js", "bergamot-translator-worker.js", "bergamot-translator-worker.wasm")
+_LICENCE = """\
+The files in this folder are Bergamot Translator {version}, unchanged from the npm package {package}.
+
+Licence: Mozilla Public License 2.0, https://www.mozilla.org/MPL/2.0/
+Source: https://github.com/browsermt/bergamot-translator
+"""
+
+
+def check_engine(engine: Path) -> None:
+    """Raise MtkitError, with the command that fetches it, unless this is the folder of the engine's package."""
+    if missing := [name for name in ("package.json", *_in_package()) if not (engine / name).is_file()]:
+        raise MtkitError(
+            f"{engine}: not the engine, because {missing[0]} is missing; fetch it with "
+            f"`npm install {PACKAGE}@{VERSION}`, and give its folder with --engine node_modules/{PACKAGE}"
+        )
+
+
+def write_translator(folder: Path, cfg: Config, engine: Path) -> None:
+    """Write the page and the engine into the folder, which has a model for Bergamot in the folder `model`.
+
+    engine: the folder of the npm package.
+    """
+    (folder / "engine").mkdir()
+    for name in _in_package():
+        shutil.copyfile(engine / name, folder / "engine" / Path(name).name)
+    version = json.loads((engine / "package.json").read_text(encoding="utf-8")).get("version", "")
+    write_text(folder / "engine" / "LICENCE.txt", _LICENCE.format(version=version, package=PACKAGE))
+    names = [path.name for path in sorted((folder / MODEL).glob("*.*"))]
+    vocabularies = [name for name in names if name.endswith(".spm")]  # srcvocab comes before trgvocab
+    [model] = [name for name in names if name.startswith("model.")]
+    [shortlist] = [name for name in names if name.startswith("lex.")]
+    n_bytes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    src, tgt = ({"code": code, "name": english_name(code) or code} for code in (cfg.data.src_lang, cfg.data.tgt_lang))
+    write_page(
+        folder / "index.html",
+        "browser",
+        title=f"{src['name']} to {tgt['name']}",
+        src=src,
+        tgt=tgt,
+        files={"model": model, "shortlist": shortlist, "vocabs": vocabularies},
+        megabytes=f"{n_bytes / 1e6:.1f}",
+    )
+
+
+def _in_package() -> list[str]:
+    return [f"worker/{name}" for name in _ENGINE]

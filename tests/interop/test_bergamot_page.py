@@ -1,0 +1,144 @@
+"""The page that translates in the browser, in a real one, with an engine that writes in capitals."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from browsing import check_page, open_page
+from fixtures.interop import ENGLISH
+from typer.testing import CliRunner
+
+from mtkit.cli import app
+
+# It answers as the engine's worker does. "how many bytes" tells what it loaded, and "crash" stops it.
+ENGINE = """
+let sizes = "", nCalls = 0;
+self.addEventListener("message", ({data: {id, name, args}}) => {
+  if (name === "loadTranslationModel") {
+    const {model, shortlist, vocabs} = args[1];
+    sizes = [model, shortlist, ...vocabs].map(file => file.byteLength).join(" ");
+  }
+  const texts = name === "translate" ? args[0].texts : [];
+  if (texts.some(({text}) => text.includes("crash"))) return self.postMessage({id, error: {message: "abort(1)"}});
+  const shown = ({text, html}) => text === "how many bytes" ? sizes : (html ? "HTML: " : "") + text.toUpperCase();
+  self.postMessage({id, result: texts.map(text => ({target: {text: shown(text)}}))});
+});
+"""
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory) -> Path:
+    """A package with the files of the real one."""
+    folder = tmp_path_factory.mktemp("package")
+    (folder / "worker").mkdir()
+    (folder / "package.json").write_text('{"version": "0.4.9"}')
+    for name in ("bergamot-translator-worker.js", "bergamot-translator-worker.wasm"):
+        (folder / "worker" / name).write_text("")
+    (folder / "worker" / "translator-worker.js").write_text(ENGINE)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def exported(make_student, engine, tmp_path_factory) -> Path:
+    """A folder written by the command, from a model with a vocabulary for each side."""
+    folder = tmp_path_factory.mktemp("page")
+    (folder / "text").write_text("".join(f"{line}\n" for line in ENGLISH[:3]))
+    bundle = make_student(folder / "bundle", "decoder")
+    options = ["--src", folder / "text", "--min-agreement", "0", "--max-score-difference", "9", "--engine", engine]
+    arguments = ["export", "--to", "page", "--model", bundle, "--out", folder / "out", *options]
+    done = CliRunner().invoke(app, list(map(str, arguments)))
+    assert done.exit_code == 0, done.output
+    return folder / "out"
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[tuple[ThreadingHTTPServer, str]]:
+    """A server of static files, and its address."""
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield server, f"http://127.0.0.1:{server.server_address[1]}/"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def translated(page, text: str, expected: str) -> None:
+    """Fails unless the translation of the text becomes the expected one."""
+    page.fill("#text", text)
+    page.get_by_text(expected, exact=True).wait_for()
+    assert page.inner_text("#translation") == expected
+
+
+def test_it_translates_while_one_types_and_needs_no_network(browser, exported):
+    with served(exported) as (server, address), open_page(browser, address) as page:
+        page.wait_for_selector("body[data-ready]")
+        server.shutdown()  # as if the network were cut: a request would now fail the test
+        page.context.set_offline(True)
+        page.type("#text", "It rains.")
+        page.get_by_text("IT RAINS.", exact=True).wait_for()
+        translated(page, "One.\n\n  Two. Three.", "ONE.\n\n  TWO. THREE.")
+        translated(page, "<p>It <b>rains", "HTML: <P>IT <B>RAINS</B></P>")  # closed, because the engine stops otherwise
+        translated(page, "1 < 2 & 3 > 2", "1 < 2 & 3 > 2")
+        translated(page, "<img src=x onerror=alert(1)>", 'HTML: <IMG SRC="X" ONERROR="ALERT(1)">')
+        names = ["model.src-tgt.intgemm.alphas.bin", "lex.50.50.src-tgt.s2t.bin"]
+        names += ["srcvocab.src-tgt.spm", "trgvocab.src-tgt.spm"]
+        sizes = " ".join(str((exported / "model" / name).stat().st_size) for name in names)
+        translated(page, "how many bytes", sizes)
+
+
+def test_it_reads_well_and_can_be_used_by_keyboard(browser, exported, tmp_path):
+    def full(page):
+        page.wait_for_selector("body[data-ready]")
+        translated(page, "It rains.", "IT RAINS.")
+
+    with served(exported) as (_, address):
+        check_page(browser, address, tmp_path, full)
+
+
+def test_it_says_when_the_engine_stops_or_a_file_is_missing(browser, exported):
+    with served(exported) as (_, address):
+        with open_page(browser, address) as page:
+            page.wait_for_selector("body[data-ready]")
+            page.fill("#text", "crash")
+            page.wait_for_selector("#status:has-text('abort(1)'):has-text('Reload')")
+        lexicon = exported / "model" / "lex.50.50.src-tgt.s2t.bin"
+        lexicon.rename(exported / "lexicon")
+        try:
+            with open_page(browser, address, refused=[404]) as page:
+                page.wait_for_selector(f"#status:has-text('{lexicon.name}'):has-text('404')")
+        finally:
+            (exported / "lexicon").rename(lexicon)
+
+
+def test_the_engine_comes_with_its_licence_and_version(exported):
+    assert (exported / "engine" / "translator-worker.js").read_text() == ENGINE
+    licence = (exported / "engine" / "LICENCE.txt").read_text()
+    assert all(fact in licence for fact in ("0.4.9", "Mozilla Public License 2.0", "github.com/browsermt"))
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "facts"),
+    [
+        (["--to", "page"], 1, ["package.json", "npm install @browsermt/bergamot-translator@0.4.9", "--engine"]),
+        (["--to", "bergamot", "--engine", "."], 2, ["--engine", "--to page"]),
+    ],
+)
+def test_without_the_engine_there_is_no_page(make_student, tmp_path, monkeypatch, options, code, facts):
+    monkeypatch.chdir(tmp_path)
+    bundle = make_student(tmp_path / "bundle")
+    done = CliRunner().invoke(app, ["export", *options, "--model", str(bundle), "--out", "out"])
+    assert done.exit_code == code
+    assert all(fact in done.stderr for fact in facts)
+    assert not (tmp_path / "out").exists()
