@@ -25,7 +25,8 @@ _MARIAN: dict[str, tuple[str | bool, ...]] = {
     "src_end": (True,),
     "activation": ("relu", "silu"),  # Marian's gelu is x sigmoid(1.702 x), not ours
 }
-_BERGAMOT = {**_MARIAN, "tie": ("all", "decoder")}
+# Norms before the layers: the engine gives self-attention keys and values without their norm.
+_BERGAMOT = {**_MARIAN, "norm_position": ("post",), "tie": ("all", "decoder")}
 # The supported values of keys that a format supports only in part.
 _KNOWN: dict[Target, dict[str, tuple[str | bool, ...]]] = {
     "ctranslate2": {"decoder": ("attention",)},
@@ -65,26 +66,15 @@ def export_problems(cfg: "ModelConfig", target: Target, model: "Transformer | No
         if (value := getattr(cfg, key)) not in known
     ]
     if target in ("bergamot", "page"):
-        problems += _engine_problems(cfg)
+        problems += [
+            f"Bergamot's products need a multiple of {_INT8_BLOCK}, unlike model.{key}={size}"
+            for key in ("d_model", "d_ff")
+            if (size := getattr(cfg, key)) % _INT8_BLOCK
+        ]
     from_zeros = target in ("marian", "bergamot", "page") and not problems
     if from_zeros and model and model.tgt_embedding.weight[model.bos_id].count_nonzero():
         problems.append(
             "Marian's decoder starts from zeros, but this model's from a learned embedding of <start>; fine-tune it "
             "(train.init_from), which begins by setting that embedding to 0"
-        )
-    return problems
-
-
-def _engine_problems(cfg: "ModelConfig") -> list[str]:
-    """Return a sentence for each thing that Bergamot's engine computes otherwise, or not in int8."""
-    problems = [
-        f"Bergamot's products need a multiple of {_INT8_BLOCK}, unlike model.{key}={size}"
-        for key in ("d_model", "d_ff")
-        if (size := getattr(cfg, key)) % _INT8_BLOCK
-    ]
-    if cfg.decoder == "attention" and cfg.norm_position == "pre":
-        problems.append(
-            "Bergamot decodes model.decoder=attention with model.norm_position=pre otherwise than mtkit; only "
-            "model.norm_position=post or model.decoder=ssru"
         )
     return problems

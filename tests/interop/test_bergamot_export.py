@@ -131,7 +131,7 @@ def test_the_checksum_combines_the_words_of_a_lexicon():
         ({"norm": "rmsnorm"}, ["model.norm=rmsnorm", "layernorm"]),
         ({"activation": "gelu"}, ["model.activation=gelu", "relu or silu"]),
         ({"d_model": 48, "d_ff": 100}, ["multiple of 64", "model.d_model=48", "model.d_ff=100"]),
-        ({"decoder": "attention", "norm_position": "pre"}, ["model.norm_position=pre", "model.decoder=ssru"]),
+        ({"norm_position": "pre"}, ["model.norm_position=pre", "only post"]),
         ({"zero_start": False}, ["<start>", "train.init_from"]),
         ({"shortlist": False}, ["shortlist.npz", "mtkit shortlist"]),
     ],
