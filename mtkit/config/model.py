@@ -6,21 +6,28 @@ from pydantic import Field, ValidationInfo, model_validator
 
 from mtkit.config.section import Section, is_part
 
-# Names for whole shapes, which may stand in place of the section. base and big: Vaswani et al. 2017, table 3; student:
-# Bergamot's "tiny" models for browsers (Bogoychev et al. 2020).
+# A shape that the browser engine computes, too. Bogoychev et al. 2020, "tiny".
+_STUDENT: dict[str, object] = {
+    "d_model": 256,
+    "d_ff": 1536,
+    "n_heads": 8,
+    "n_encoder_layers": 6,
+    "n_decoder_layers": 2,
+    "decoder": "ssru",
+    "norm_position": "post",
+    "positions": "marian",
+    "tie": "all",
+}
+# Names for whole shapes, which may stand in place of the section. base and big: Vaswani et al. 2017, table 3;
+# student-base-memory: the size of Mozilla's current browser models; student-ct2: without what CTranslate2 lacks.
 PRESETS: dict[str, dict[str, object]] = {
     "tiny": {"d_model": 128, "d_ff": 512, "n_heads": 2, "n_encoder_layers": 3, "n_decoder_layers": 3},
     "small": {"d_model": 256, "d_ff": 1024, "n_heads": 4, "n_encoder_layers": 3, "n_decoder_layers": 3},
     "base": {"d_model": 512, "d_ff": 2048, "n_heads": 8, "n_encoder_layers": 6, "n_decoder_layers": 6},
     "big": {"d_model": 1024, "d_ff": 4096, "n_heads": 16, "n_encoder_layers": 6, "n_decoder_layers": 6},
-    "student": {
-        "d_model": 256,
-        "d_ff": 1536,
-        "n_heads": 8,
-        "n_encoder_layers": 6,
-        "n_decoder_layers": 2,
-        "decoder": "ssru",
-    },
+    "student-tiny": _STUDENT,
+    "student-base-memory": _STUDENT | {"d_model": 384, "n_decoder_layers": 4},
+    "student-ct2": _STUDENT | {"decoder": "attention"},
 }
 
 

@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-from mtkit.config.model import ModelConfig
+from mtkit.config.model import PRESETS, ModelConfig
 from mtkit.interop.support import export_problems
-from mtkit.model.transformer import Transformer
+from mtkit.model.transformer import Transformer, count_weights
 from mtkit.tokens.special_ids import BOS_ID
 
 PAPER = {"norm_position": "post", "positions": "sinusoidal", "activation": "relu"}  # Vaswani et al. 2017
@@ -36,6 +36,26 @@ def test_settings_that_a_format_cannot_express_are_named_with_what_it_can(target
     problems = export_problems(ModelConfig.model_validate(choices), target)
     for problem, parts in zip(problems, facts, strict=True):
         assert all(part in problem for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("name", "targets"),
+    [
+        ("student-tiny", ["bergamot", "page", "marian"]),
+        ("student-base-memory", ["bergamot", "page", "marian"]),
+        ("student-ct2", ["bergamot", "page", "marian", "ctranslate2", "argos", "hf"]),
+    ],
+)
+def test_what_is_trained_with_the_shape_of_a_student_can_be_exported(name, targets):
+    cfg = ModelConfig.model_validate(PRESETS[name])
+    assert all(export_problems(cfg, target, Transformer(cfg, 9, 9)) == [] for target in targets)
+
+
+def test_a_tiny_student_has_the_size_of_a_browser_model():
+    # the model from English to Portuguese has 32,000 pieces in a file of 17,140,836 bytes, a byte for most weights
+    cfg = ModelConfig.model_validate(PRESETS["student-tiny"])
+    assert 0.98 < count_weights(cfg, 32_000, 32_000) / 17_140_836 < 1
+    assert count_weights(cfg, 8_000, 8_000) < 11_000_000
 
 
 def test_weights_that_marian_cannot_express_are_named_once_there_are_some():

@@ -194,13 +194,13 @@ def test_a_name_may_stand_in_place_of_the_keys_of_the_model(tmp_path):
     assert "d_model" in big.model_fields_set, "chosen by the user, so no rule changes it"
     changed = load_config(path, ["model.residual_dropout=0.3", "model.d_ff=2048"]).model
     assert (changed.d_model, changed.d_ff, changed.residual_dropout) == (1024, 2048, 0.3)
-    assert load_config(path, ["model=student"]).model.decoder == "ssru"
+    assert load_config(path, ["model=student-tiny"]).model.decoder == "ssru"
     path.write_text(MINIMAL)
     assert load_config(path, ["model=small"]).model.model_dump() == load_config(path).model.model_dump()
     for name in get_args(Preset):
         assert load_config(path, [f"model={name}"]).model.d_model == PRESETS[name]["d_model"]
     path.write_text(MINIMAL + "model: huge\n")
-    with pytest.raises(ConfigError, match=r"line 6: model.*tiny, small, base, big, student"):
+    with pytest.raises(ConfigError, match=r"line 6: model.*tiny, small, base, big, student-tiny"):
         load_config(path)
 
 
