@@ -1,7 +1,7 @@
 """The input and output of every engine: segments of token ids, and hypotheses. Nothing here needs torch."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from mtkit.config.decoding import DecodeConfig
@@ -16,6 +16,7 @@ class Segment:
 
     ids: Sequence[int]  # source tokens, without EOS
     max_len: int  # most target tokens, EOS counted
+    _: KW_ONLY
     min_len: int = 0  # least target tokens, EOS not counted
     prefix: tuple[int, ...] = ()  # target tokens at the beginning of the translation
     constraints: "Constraints | None" = None  # phrases that must, or must not, appear

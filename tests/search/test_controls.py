@@ -241,7 +241,7 @@ def test_a_forced_prefix_finds_the_best_that_begins_with_it(seed, prefix, other_
 
 def test_rules_follow_their_sentences_when_others_leave():
     tables = [RandomTable(vocab_size=6, seed=seed) for seed in range(12)]
-    asked = [Segment([7], 2 + seed % 7, seed % 4, (3,) * (seed % 3)) for seed in range(12)]
+    asked = [Segment([7], 2 + seed % 7, min_len=seed % 4, prefix=(3,) * (seed % 3)) for seed in range(12)]
     cfg = DecodeConfig(beam_size=2, no_repeat_ngram=2)
 
     def search_batch(indices: list[int]):
