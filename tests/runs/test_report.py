@@ -73,7 +73,7 @@ def test_a_finished_run_leaves_a_report_with_a_plain_summary(finished_run):
     path = finished_run / "report.html"
     assert path.stat().st_size < 1_000_000
     words = words_of(path)
-    assert "It learned from 120 sentences and their translations" in words, "as many as the corpus has"
+    assert "learned from 120 sentences" in words, "as many as the corpus has"
     bleu = json.loads((finished_run / "model" / "manifest.json").read_text())["training"]["dev_metrics"][0]
     assert "On 3 sentences, which mtkit used to choose" in words
     assert "(some of them are in its training text)" in words, "two of the eight"
@@ -274,9 +274,8 @@ def test_test_scores_are_shown_until_the_model_changes(copied_run):
     bundle = copied_run / "model"
     note_test_scores(bundle, 2000, SCORES)
     words = words_of(copied_run / "report.html")
-    assert "On 2 000 sentences, which were set aside until the end, its translations score 61.2 of 100 points" in (
-        words.replace("\N{NARROW NO-BREAK SPACE}", " ")
-    )
+    plain = words.replace("\N{NARROW NO-BREAK SPACE}", " ")
+    assert re.search("2 000 sentences, which were set aside .* 61.2 of 100", plain)
     assert "made:up|version:9" in words
     manifest = json.loads((bundle / "manifest.json").read_text())
     manifest["sha256"]["model.safetensors"] = "0" * 64
@@ -322,7 +321,7 @@ def test_equal_translations_in_a_row_are_shown_once(bare_run):
     texts = ["x", "x", "x", "y", "", "right"]
     run_dir = bare_run([1.0] * 6, samples=[Sample("a", "right", text) for text in texts])
     words = words_of(write_report(run_dir))
-    assert "step translation 10 to 30 x 40 y 50 (empty) 60 right equals the reference" in words
+    assert " 10 to 30 x 40 y 50 (empty) 60 right " in words
 
 
 def test_long_texts_are_shortened_in_the_log(tmp_path):

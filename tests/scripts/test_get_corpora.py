@@ -156,9 +156,7 @@ def test_a_download_that_breaks_off_is_explained(multi30k, tmp_path, monkeypatch
             raise http.client.IncompleteRead(b"half", 8)
 
     monkeypatch.setattr(urllib.request, "urlopen", lambda *_, **__: Broken())
-    with pytest.raises(
-        DataError, match=r"train\.en\.gz: cannot be downloaded \(IncompleteRead.*8 more expected\)\); get"
-    ):
+    with pytest.raises(DataError, match=r"train\.en\.gz: .*\(IncompleteRead.*8 more expected\)\); get"):
         multi30k.get(None, tmp_path / "out")
 
 

@@ -199,7 +199,7 @@ def test_what_a_model_loses_comes_last_and_what_it_doubles_goes():
 
 def test_a_pattern_that_takes_for_ever_is_stopped_and_named(monkeypatch):
     monkeypatch.setattr("mtkit.tokens.placeholders._LIMIT_S", 0.2)
-    with pytest.raises(DataError, match=r"data\.placeholders: '\(\?:a\|aa\)\+\$' takes more than .* of 101 characters"):
+    with pytest.raises(DataError, match=r"data\.placeholders: '\(\?:a\|aa\)\+\$' .* 101 characters"):
         Placeholders([r"(?:a|aa)+$"]).replace("a" * 100 + "b")
 
 

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,7 @@ def test_few_slips_of_a_kind_are_shown_in_full_and_the_rest_as_line_numbers(tmp_
     default, three, every = (run(*files, *args).stdout for args in ((), ("--show", 3), ("--show", 100)))
     assert "slips: 10 swapped" in default
     assert [text.count("\nswapped: ") for text in (default, three, every)] == [5, 3, 10]
-    assert "\nanother 5 swapped, lines of text.en = text.fr: 210=210, 250=250, 290=290, 330=330, 370=370\n" in default
+    assert re.search("another 5 swapped.* 210=210, 250=250, 290=290, 330=330, 370=370", default)
     assert "another 7 swapped" in three and "another" not in every
 
 

@@ -1,6 +1,7 @@
 """`mtkit inspect embeddings` as a user meets it: text, JSON, pictures, a page and mistakes."""
 
 import json
+import re
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -74,7 +75,7 @@ def test_tokens_by_their_spelling(run):
 def test_a_token_that_training_never_saw_is_reported(run):
     """No source holds a <s>, so that its vector is the one drawn at the start."""
     result = run("<s>", "▁cat", "▁dog", "--pieces", "-o", "map.html")
-    assert "  change by training  none: training has not changed this vector" in result.stdout
+    assert re.search("change by training .*not changed", result.stdout)
     assert result.exit_code == 0 and Path("map.html").read_text().count("none: training did not change it") == 1
 
 

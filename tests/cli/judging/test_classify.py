@@ -254,7 +254,7 @@ def test_inspect_attention_shows_the_row_that_decides_the_label(run_dir, tmp_pat
     stdout, stderr, code = run(*arguments, "-o", page)
     assert code == 0, stderr
     assert stdout.startswith("does the cat see?\nquestion (")
-    assert "encoder self-attention, layer 1 of 1, mean of 2 heads" in stdout
+    assert "layer 1 of 1, mean of 2 heads" in stdout
     assert re.search(r"^ *<start>  .* \d\.\d\d ", stdout, re.MULTILINE)
     assert "label (" in page.read_text(encoding="utf-8")
     [layer] = json.loads(run(*arguments, "--json")[0])["attention"]

@@ -140,7 +140,7 @@ def test_overlaps_and_missing_files_name_the_set(make_config, several, corpus, t
     assert run.overlaps["dev (seen)"].counts["pair"] == 120
     assert re.search(r"120 of the 120 pairs of data\.dev \(seen\) \(100\.0%\)", caplog.text)
     gone = {**several, "dev": [several["dev"][0], {"src": str(tmp_path / "no.en"), "tgt": str(tmp_path / "no.fr")}]}
-    with pytest.raises(DataError, match=r"no\.en: no such file, though the config names it as data\.dev \(no\)"):
+    with pytest.raises(DataError, match=r"no\.en: no such file.* data\.dev \(no\)"):
         check_early(make_config(data=gone))
 
 
@@ -175,7 +175,7 @@ def test_a_classifier_is_calibrated_on_all_sets_together(tmp_path):
     page = write_report(tmp_path / "run").read_text(encoding="utf-8")
     assert "accuracy, dev (near)" in page and "accuracy, far" in page
     bundle = read_bundle(tmp_path / "run" / "model", task="any")
-    with pytest.raises(UsageError, match=r"2 dev sets \(data\.dev\); choose one with --dev-set: near, far"):
+    with pytest.raises(UsageError, match=r"2 dev sets .*--dev-set: near, far"):
         labelled_corpus(bundle, None, "dev")
     assert labelled_corpus(bundle, None, "dev", "far").tsv == tmp_path / "far.tsv"
     one = bundle.config.model_copy(update={"data": bundle.config.data.model_copy(update={"dev": cfg.data.dev[:1]})})
