@@ -32,7 +32,7 @@ def main() -> None:
     args.work.mkdir(parents=True, exist_ok=True)
     requests = [translate(src) for src, _ in read_sample()["train"]]
     loads: dict[tuple[str, int], list[Load]] = {}
-    with Server(find_model(args.model), args.work / "peer.log", ["decode.engine=ctranslate2"]) as server:
+    with Server(find_model(args.model), args.work / "peer.log") as server:
         for port in (server.port, args.port):
             asyncio.run(closed_loop(port, requests[:200], 8))
         for number in range(args.rounds):
