@@ -1,5 +1,6 @@
 """The page that translates in the browser, in a real one, with an engine that writes in capitals."""
 
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,8 @@ from fixtures.interop import ENGLISH
 from typer.testing import CliRunner
 
 from mtkit.cli import app
+from mtkit.config.schema import Config
+from mtkit.interop.bergamot.page import write_translator
 
 # It answers as the engine's worker does. "how many bytes" tells what it loaded, and "crash" stops it.
 ENGINE = """
@@ -126,6 +129,14 @@ def test_the_engine_comes_with_its_licence_and_version(exported):
     assert (exported / "engine" / "translator-worker.js").read_text() == ENGINE
     licence = (exported / "engine" / "LICENCE.txt").read_text()
     assert all(fact in licence for fact in ("0.4.9", "Mozilla Public License 2.0", "github.com/browsermt"))
+
+
+def test_what_the_page_lacks_is_written_beside_it(exported, engine, tmp_path):
+    shutil.copytree(exported / "model", tmp_path / "model")
+    (tmp_path / "model" / "README.md").write_text("data.placeholders")
+    write_translator(tmp_path, Config.model_validate({"data": {"train": [{"tsv": "a"}], "dev": {"tsv": "b"}}}), engine)
+    assert (tmp_path / "README.md").read_text() == "data.placeholders"
+    assert not (tmp_path / "model" / "README.md").exists()
 
 
 @pytest.mark.parametrize(

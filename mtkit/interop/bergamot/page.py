@@ -10,6 +10,7 @@ from pathlib import Path
 from mtkit.config.schema import Config
 from mtkit.errors import MtkitError
 from mtkit.files import write_text
+from mtkit.interop.handover import README
 from mtkit.languages import english_name
 from mtkit.pages.page import write_page
 
@@ -40,6 +41,8 @@ def write_translator(folder: Path, cfg: Config, engine: Path) -> None:
     engine: the folder of the npm package.
     """
     (folder / "engine").mkdir()
+    if (readme := folder / MODEL / README).exists():
+        readme.rename(folder / README)  # what the page lacks stands beside the page
     for name in _in_package():
         shutil.copyfile(engine / name, folder / "engine" / Path(name).name)
     version = json.loads((engine / "package.json").read_text(encoding="utf-8")).get("version", "")
