@@ -180,43 +180,43 @@ def test_stderr_tells_the_model_the_speed_and_blank_references():
         ("--hyp empty --ref empty", 1, "empty has 0 lines, empty has 0: nothing to score"),
         ("--hyp none --ref ref", 1, "none: no such file"),
         ("--hyp latin1 --ref ref", 1, "latin1: line 2, byte 4: 0xe9 is not UTF-8"),
-        ("--model tiny --src src.gz --ref short", 1, "src.gz has 4 lines, short has 3; line n of one must translate"),
-        ("--model tiny --src empty --ref empty", 1, "empty has 0 lines; empty has 0 lines: nothing to score"),
-        ("--model no-test", 1, "no-test/model/config.yaml: no test set (data.test); give --src and --ref"),
-        ("--model moved", 1, "/gone.en: no such file, though moved/model/config.yaml names it as data.test: give"),
+        ("--model tiny --src src.gz --ref short", 1, "src.gz has 4 lines, short has 3"),
+        ("--model tiny --src empty --ref empty", 1, "empty has 0 lines; empty has 0 lines"),
+        ("--model no-test", 1, "no-test/model/config.yaml: no test set ... data.test ... --src ... --ref"),
+        ("--model moved", 1, "/gone.en: no such file ... moved/model/config.yaml ... data.test"),
         (
             "--model tiny --split dev",
             1,
-            "/nowhere.tsv: no such file, though tiny/model/config.yaml names it as data.dev",
+            "/nowhere.tsv: no such file ... tiny/model/config.yaml ... data.dev",
         ),
         (
             "--model tiny --split dev --src src.gz --ref ref",
             2,
-            "--split dev selects a set of a model's config, but --src",
+            "--split dev ... --src",
         ),
         (
             "--hyp hyp --ref ref --split dev",
             2,
-            "--split dev selects a set of a model's config, but no system is a model: ",
+            "--split dev ... no system is a model",
         ),
         ("--model empty-test", 1, "WORLD/empty has 0 lines: nothing to score"),
         ("--model nowhere", 1, "nowhere: no such folder"),
         ("", 1, "no model: there is no run in ./runs"),
-        ("--hyp hyp", 2, "files of translations do not include a test set: give --ref\n"),
+        ("--hyp hyp", 2, "files of translations ... give --ref\n"),
         ("--src src.gz", 2, "give both --src and --ref, or neither"),
         ("--ref ref", 2, "give both --src and --ref, or neither"),
         (
             "--hyp hyp --ref ref --model tiny",
             2,
-            "--model and --system exclude each other: give the model as another --system",
+            "--model and --system ... another --system",
         ),
         ("--hyp short --ref ref --src src.gz", 1, "short has 3 lines, ref has 4"),
-        ("--hyp hyp --ref short --src src.gz", 1, "src.gz has 4 lines, short has 3; line n of one must translate"),
-        ("--hyp hyp --ref ref --output kept", 2, "--output writes a model's translations, but no system is a model"),
+        ("--hyp hyp --ref short --src src.gz", 1, "src.gz has 4 lines, short has 3"),
+        ("--hyp hyp --ref ref --output kept", 2, "--output ... no system is a model"),
         ("--model tiny --output .", 2, "--output .: this is a folder; name a file in it"),
-        ("--hyp hyp --ref ref --beam-size 2", 2, "no system is a model: leave out --beam-size, --engine, --device"),
-        ("--hyp hyp --ref ref --device cpu", 2, "no system is a model: leave out --beam-size, --engine, --device"),
-        ("--hyp hyp --ref ref --breakdown", 2, "files of translations do not include a test set: give --src and --ref"),
+        ("--hyp hyp --ref ref --beam-size 2", 2, "no system is a model ... --beam-size, --engine, --device"),
+        ("--hyp hyp --ref ref --device cpu", 2, "no system is a model ... --beam-size, --engine, --device"),
+        ("--hyp hyp --ref ref --breakdown", 2, "files of translations ... give --src and --ref"),
         ("--hyp hyp --ref ref --src-lang en", 2, "--train-text and --src-lang need --breakdown"),
         ("--hyp hyp --src src.gz --ref ref --breakdown --train-text none", 1, "none: no such file"),
     ],
@@ -224,5 +224,7 @@ def test_stderr_tells_the_model_the_speed_and_blank_references():
 def test_mistakes_are_explained(world, args, exit_code, message):
     result = run(*args.split())
     assert result.exit_code == exit_code
-    assert f"mtkit: {message.replace('WORLD', str(world))}" in result.stderr
+    first, *others = message.replace("WORLD", str(world)).split(" ... ")
+    assert f"mtkit: {first}" in result.stderr
+    assert all(fact in result.stderr for fact in others), result.stderr
     assert result.stdout == ""

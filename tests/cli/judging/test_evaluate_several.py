@@ -280,15 +280,15 @@ def test_blank_references_are_counted_for_each_file():
 @pytest.mark.parametrize(
     ("args", "exit_code", "message"),
     [
-        ("--hyp good --hyp short --ref ref", 1, "short has 3 lines, ref has 4; line n of one must be the reference"),
-        ("--hyp good --ref ref --ref short", 1, "short has 3 lines, ref has 4; line n of both must be references of"),
+        ("--hyp good --hyp short --ref ref", 1, "short has 3 lines, ref has 4 ... the reference"),
+        ("--hyp good --ref ref --ref short", 1, "short has 3 lines, ref has 4 ... references of"),
         ("--hyp good --hyp empty --ref ref", 1, "empty has 0 lines, ref has 4; line n of one"),
         ("--hyp empty --hyp b=empty --ref empty", 1, "empty has 0 lines, empty has 0: nothing to score"),
-        ("--system seed7 --hyp short", 1, "short has 3 lines, WORLD/ref has 4; line n of one must be the reference"),
+        ("--system seed7 --hyp short", 1, "short has 3 lines, WORLD/ref has 4 ... the reference"),
         (
             "--hyp good --hyp none --ref ref",
             1,
-            "none: no such file or folder; a system is a file of",
+            "none: no such file or folder",
         ),
         ("--hyp good --hyp x=none --ref ref", 1, "none: no such file or folder"),
         ("--hyp good --system WORLD --ref ref", 1, "WORLD is not a model folder"),
@@ -302,7 +302,7 @@ def test_blank_references_are_counted_for_each_file():
         (
             "--hyp good --hyp poor --ref ref --baseline x",
             2,
-            "--baseline x: no system has this name; the systems are good",
+            "--baseline x: no system has this name ... the systems are good",
         ),
         (
             "--hyp good --ref ref --baseline good",
@@ -323,21 +323,23 @@ def test_blank_references_are_counted_for_each_file():
             "two groups have the name g",
         ),
         ("--hyp g=good --ref ref --group g=poor,other", 2, "a group and a system have the name g"),
-        ("--hyp good --ref ref --metric bleurt", 2, "--metric bleurt: not one of BLEU, chrF2, chrF2++, TER"),
-        ("--system seed7 --system wide", 1, "seed7/model and wide/model have different test sets (data.test)"),
+        ("--hyp good --ref ref --metric bleurt", 2, "--metric bleurt: not one of ... BLEU, chrF2, chrF2++, TER"),
+        ("--system seed7 --system wide", 1, "seed7/model and wide/model ... data.test"),
         (
             "--system seed7 --system seed8 -o out",
             2,
-            "--output writes the translations of one model; use `mtkit translate",
+            "--output ... one model ... `mtkit translate",
         ),
         ("--system seed7 --hyp good --ref ref", 2, "give both --src and --ref, or neither"),
-        ("--system seed7 --model seed8", 2, "--model and --system exclude each other: give the model as another"),
+        ("--system seed7 --model seed8", 2, "--model and --system ... the model as another"),
     ],
 )
 def test_mistakes_are_explained(world, args, exit_code, message):
     result = run(*args.replace("WORLD", str(world)).split())
     assert result.exit_code == exit_code, result.output
-    assert f"mtkit: {message.replace('WORLD', str(world))}" in result.stderr
+    first, *others = message.replace("WORLD", str(world)).split(" ... ")
+    assert f"mtkit: {first}" in result.stderr
+    assert all(fact in result.stderr for fact in others), result.stderr
     assert result.stdout == ""
     assert not Path("out").exists()
 
