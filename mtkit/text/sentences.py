@@ -49,6 +49,14 @@ _ABBREVIATION = re.compile(  # at the end of the text: not the end of a sentence
     r"|eg|ie|cf|ca|vs|viz|bzw|vgl|sog|ggf|evtl|inkl|incl|resp|approx|p\.\s?ex|par ex|Prof|Chap|Sect"
     r")\.$"
 )
+# Such initials end a sentence only before a word that often begins one: with "the U.S. Navy" in two sentences, both
+# translations are wrong, and two sentences in one do little harm. Of 13 such places in Tatoeba and FLORES (English), 9
+# are inside a sentence, and this rule is right about all.
+_INITIALS = re.compile(r"(?<!\w)(?:[ap]\.\s?m|[A-Z](?:\.[A-Z]){1,5})\.$")  # a.m. U.S. J.F.
+_OPENER = re.compile(
+    rf"[\"'“‘«(¿¡{_MASKS}]*(?:An?|The|This|That|These|Those|There|Here|I|You|He|She|It|We|They|My|Your|His|Her|Its|Our|Their"
+    r"|What|Who|Where|Why|How|When|While|If|In|On|At|After|Before|As|But|And|So|Or|Then|No|Not|Yes|Please)\b"
+)
 _LONGEST_ABBREVIATION = 20
 _LETTER = re.compile(r"(?:^|\s|\()[a-zß-ÿ]\.$")  # before another: the z. of z. B.
 _REST_OF_ABBREVIATION = re.compile(r"[^\W\d_]\.|Chr\b")
@@ -177,6 +185,8 @@ def _starts_sentence(text: str, end: int, start: int) -> bool:
     before = max(0, end - _LONGEST_ABBREVIATION)
     if start == end and not ends_without_space(text[before:end]):
         return _are_glued(text, end)
+    if _INITIALS.search(text, before, end):
+        return bool(_OPENER.match(text, start))
     if _ABBREVIATION.search(text, before, end):
         return False
     if _LETTER.search(text, before, end) and _REST_OF_ABBREVIATION.match(text, start):

@@ -47,6 +47,21 @@ def test_a_mark_of_direction_behind_a_full_stop_hides_no_end(mark):
     assert final_marks(f"Why?{mark}") == f"?{mark}"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It is assigned to the U.S. Navy’s Seventh Fleet.",
+        "At 1:15 a.m. Saturday, the bus went through a green light.",
+        "Many non-U.S. Arctic peoples know it.",
+        "Diabetes cost the U.S. $244 billion in 2012.",
+        "We read D.H. Lawrence.",
+    ],
+)
+def test_a_sentence_goes_on_after_initials(text):
+    assert sentences(text) == [text]
+
+
+
 def test_what_is_short_and_no_abbreviation_ends_a_sentence():
     assert sentences("It closed at 5 p.m. Then we left the U.S. It rained.") == [
         "It closed at 5 p.m.",
