@@ -29,6 +29,7 @@ COMMANDS = {
     "adapt": ("training.adapt:adapt", "Adapt a model to a translation memory, and judge it."),
     "average": ("training.average:average", "Average the weights of checkpoints or models."),
     "distill": ("training.distill:distill", "Train a student on its teachers' translations."),
+    "make-student": ("training.make_student:make_student", "Make a small, fast student of a model, for browsers."),
     "diversify": ("training.diversify:diversify", "Translate the training text again, as further training text."),
     "translate": ("translating.translate:translate", "Translate sentences, the lines of a file, or a stream."),
     "classify": ("judging.classify:classify", "Label sentences or pairs with a classifier."),

@@ -1,0 +1,59 @@
+"""`mtkit make-student`: make a small, fast student of a model, and export it for browsers."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mtkit.cli.options import check_other_folder
+from mtkit.config.schema import Preset
+from mtkit.errors import UsageError
+
+
+def make_student(
+    teacher: Annotated[Path, typer.Option(metavar="FOLDER", help="Teacher, a run or bundle.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for the student's run; resumes there.")
+    ],
+    budget: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME", help="Wall time of translating and training, such as 30m or 2h; the export comes after it."
+        ),
+    ],
+    shape: Annotated[Preset, typer.Option(help="Shape of the student, as in the key `model`.")] = "student-tiny",
+    text: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Learn from these lines in the source language, not the training text."),
+    ] = None,
+) -> None:
+    """Make a small, fast student of a model, and export it for browsers.
+
+    The teacher translates its training text in at most a third of the budget, and the student trains in the rest. If
+    there is no time for all lines, the student learns the others as they are. FOLDER/model is the student, and
+    FOLDER/browser is the same in Bergamot's format. The command prints BLEU on dev, the size of the weights, and the
+    speed of both models. The same command resumes; a longer budget trains for longer.
+    """
+    since = time.monotonic()
+    from mtkit.config import durations
+
+    check_other_folder(out)
+    try:
+        durations.seconds_of(budget)
+    except ValueError as error:
+        raise UsageError(f"--budget {error}") from None
+    if text is not None and not text.is_file():
+        raise UsageError(f"--text {text}: no such file")
+
+    from mtkit.runs import student
+
+    made = student.make_student(teacher, out, budget, shape, text, since)
+    print(f"{'':<8}{'dev BLEU':>9}{'MB':>7}{'sentences/s':>13}  (one core)")
+    for name, figures in (("teacher", made.teacher_figures), ("student", made.figures)):
+        print(f"{name:<8}{figures.bleu:>9.2f}{figures.megabytes:>7.1f}{figures.sentences_per_s:>13.1f}")
+    print(made.bundle)
+    if made.browser is not None:
+        print(made.browser)

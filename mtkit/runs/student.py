@@ -1,0 +1,256 @@
+"""Make a small, fast student of a trained model: from the teacher's bundle to the student's run and browser model.
+
+The steps exist by themselves: translation by the teacher (`distillation`), training, shortlist and export. OUT is the
+run of the student; OUT/student.json holds what a later start must repeat.
+"""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mtkit.augmentation.distillation import with_teachers_text
+from mtkit.bundle import BundleFiles, add_to_bundle, bundle_file, find_model, read_bundle
+from mtkit.config.data import TrainCorpus
+from mtkit.config.durations import seconds_of
+from mtkit.config.model import PRESETS, ModelConfig
+from mtkit.config.schema import Config
+from mtkit.console import counted, log, progress_bar
+from mtkit.data.corpus import count_pairs, evenly_spaced, read_pairs, require_files
+from mtkit.data.dev_text import DevText, read_dev_text
+from mtkit.engines.lexicon import learn_shortlist
+from mtkit.engines.shortlist import SHORTLIST
+from mtkit.errors import ConfigError, MtkitError
+from mtkit.evaluation.metrics.scores import corpus_bleu
+from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
+from mtkit.files import atomic_file, disk_full_explained, locked, parse_json, write_text
+from mtkit.interop.parity import DEFAULT_TOLERANCES, ComparedText, n_translated
+from mtkit.interop.reimported import export_bundle
+from mtkit.interop.support import export_problems
+from mtkit.pair_files.lines import count_lines, read_lines, require_regular
+from mtkit.runs.train import train
+from mtkit.training.preparation.prepare import check_early
+from mtkit.training.preparation.rule import GUIDED_ALIGNMENT
+from mtkit.translation.translator import Translator
+
+SETTINGS, BROWSER = "student.json", "browser"
+_FOR_TRANSLATING = 1 / 3  # of the budget, at most. A choice: we have compared it with no other share.
+_TIMED_LINES = 128  # that the teacher translates to measure its speed
+_LEAST_LINES = 100  # to translate
+_N_BEST = 5
+_SCORED = 500  # sentences of dev
+_WARMING_UP = 32  # sentences before the clock starts, because the first ones load compiled loops
+_RESTORE = "put the files back"
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a model costs, and what it is worth."""
+
+    bleu: float  # on dev
+    megabytes: float  # of the file with its weights
+    sentences_per_s: float  # on one core
+
+
+@dataclass(frozen=True)
+class Student:
+    """A finished student and its teacher."""
+
+    bundle: Path
+    browser: Path | None  # the folder in Bergamot's format; None: the export differs too much from the model
+    teacher_figures: Figures
+    figures: Figures
+
+
+def make_student(
+    teacher: Path,
+    out: Path,
+    budget: str,
+    shape: str = "student-tiny",
+    text: Path | None = None,
+    since: float | None = None,
+) -> Student:
+    """Train a student on the teacher's translations of its own training text, or resume, and export it.
+
+    text: translate the lines of this file instead of the training text. since: the time.monotonic() from which the
+    budget counts; default: now.
+    Raises KeyboardInterrupt, after saving, if the user stops it, and MtkitError for input that makes it impossible.
+    """
+    since = time.monotonic() if since is None else since
+    out = out.absolute()
+    if problems := export_problems(ModelConfig.model_validate(PRESETS[shape]), "bergamot"):
+        fitting = [
+            name for name in PRESETS if not export_problems(ModelConfig.model_validate(PRESETS[name]), "bergamot")
+        ]
+        raise ConfigError(f"--shape {shape} does not run in browsers: {problems[0]}; choose {', '.join(fitting)}")
+    files = read_bundle(find_model(teacher))
+    _require_text(files, text)
+    with disk_full_explained(out), locked(out):
+        share = _share(files, out, budget, shape, text)
+        cfg, untranslated = _config(files, out, budget, shape, text, share)
+        check_early(cfg)
+        cfg = with_teachers_text(cfg)
+    data = cfg.data.model_copy(update={"train": [*cfg.data.train, *untranslated]})
+    bundle = train(cfg.model_copy(update={"data": data}), since).bundle
+    _add_shortlist(read_bundle(bundle))
+    dev = read_dev_text(cfg.data.dev, _SCORED, config=bundle / "config.yaml", remedy=_RESTORE)
+    browser = _export(read_bundle(bundle), dev, out / BROWSER)
+    weights = bundle / "model.safetensors" if browser is None else next(browser.glob("model.*.bin"))
+    log.info(f"measuring the teacher and the student on {counted(sum(len(one.pairs) for one in dev), 'sentence')}")
+    return Student(
+        bundle,
+        browser,
+        _figures(files, files.folder / "model.safetensors", dev),
+        _figures(read_bundle(bundle), weights, dev),
+    )
+
+
+def _require_text(files: BundleFiles, text: Path | None) -> None:
+    """Raise DataError if text that the student needs is missing."""
+    data, config = files.config.data, files.folder / "config.yaml"
+    require_files("data.dev", data.dev, config=config, remedy=_RESTORE)
+    if text is None:
+        remedy = f"{_RESTORE}, or give text in the source language with --text"
+        require_files("data.train", data.train, config=config, remedy=remedy)
+    else:
+        require_regular(text)
+
+
+def _share(files: BundleFiles, out: Path, budget: str, shape: str, text: Path | None) -> float:
+    """Return the share of the text that the teacher can translate in its part of the budget, as an earlier start did.
+
+    Raises ConfigError if OUT has another run.
+    """
+    path = out / SETTINGS
+    corpora = [] if text else files.config.data.train
+    now = {
+        "teacher": files.manifest["sha256"]["model.safetensors"],
+        "shape": shape,
+        "text": str(text.absolute()) if text else None,
+    }
+    if path.exists():
+        then: dict[str, Any] = parse_json(path.read_text(encoding="utf-8"))
+        if changed := [key for key in now if then.get(key) != now[key]]:
+            raise ConfigError(f"{out} holds a student of another {' and '.join(changed)}; choose another --out")
+        return float(then["share"])
+    if any(not entry.name.startswith(".") for entry in out.iterdir()):
+        raise ConfigError(f"{out} already exists and is not empty; choose another --out")
+    n_lines = count_lines(text) if text else count_pairs(corpora)
+    sources = list(read_lines(text)) if text else [pair.src for pair in read_pairs(corpora)]
+    seconds = _seconds_per_line(files, evenly_spaced([line for line in sources if line.strip()], _TIMED_LINES))
+    share = share_in(_FOR_TRANSLATING * seconds_of(budget), seconds, n_lines)
+    if share < 1:
+        log.info(
+            f"the teacher translates {share:.0%} of {counted(n_lines, 'line')}, which is what a third of --budget "
+            f"{budget} has time for" + ("" if text else "; the student learns the others as they are")
+        )
+    write_text(path, json.dumps({**now, "share": share}, indent=1) + "\n")
+    return share
+
+
+def share_in(seconds: float, seconds_per_line: float, n_lines: int) -> float:
+    """Return the share of the lines that can be translated in the time, and at least 100 lines."""
+    return min(1.0, max(seconds / seconds_per_line, _LEAST_LINES) / max(1, n_lines))
+
+
+def _seconds_per_line(files: BundleFiles, lines: Sequence[str]) -> float:
+    read = read_bundle(files.folder, [f"decode.beam_size={_N_BEST}"])
+    translator = Translator.from_bundles([read], threads=files.config.train.threads)
+    started = time.perf_counter()
+    for _ in translator.stream(lines, n_best=_N_BEST):
+        pass
+    return (time.perf_counter() - started) / max(1, len(lines))
+
+
+def _config(
+    files: BundleFiles, out: Path, budget: str, shape: str, text: Path | None, share: float
+) -> tuple[Config, list[TrainCorpus]]:
+    """Return the student's config, whose text the teacher must translate, and the text to learn as it is."""
+    teacher = files.config
+    if text:
+        # The target side only fills the place of the translation.
+        given = [TrainCorpus(src=text.absolute(), tgt=text.absolute(), tag=teacher.decode.tag)]
+    else:
+        given = [one.model_copy(update={"scores": None, "min_score": None}) for one in teacher.data.train]
+    halves = [_halves(one, out / "text" / f"{n}.tsv", share) for n, one in enumerate(given, start=1)]
+    to_translate = [one for one, _ in halves] if share < 1 else given
+    src, tgt = teacher.tokenizer.src, teacher.tokenizer.tgt
+    pieces = src.model_dump() | {"vocab_size": max(src.vocab_size, tgt.vocab_size)}
+    by_reference = {} if text else {"n_best": _N_BEST, "choose": "chrf"}
+    values = {
+        "run_dir": str(out),
+        "data": {
+            **teacher.data.model_dump(mode="json"),
+            "train": [one.model_dump(mode="json") for one in to_translate],
+        },
+        "distill": {"teachers": [str(files.folder.absolute())], **by_reference},
+        "tokenizer": {"src": pieces, "tgt": pieces, "shared": True},
+        "model": shape,
+        "train": {"budget": budget, "guided_alignment": GUIDED_ALIGNMENT, "threads": teacher.train.threads},
+        "decode": {"beam_size": 1, "tag": teacher.decode.tag},
+    }
+    return Config.model_validate(values), [] if text or share == 1 else [other for _, other in halves]
+
+
+def _halves(corpus: TrainCorpus, place: Path, share: float) -> tuple[TrainCorpus, TrainCorpus]:
+    """Return a share of the pairs, evenly spaced, and the others; write them if they are missing."""
+    places = place, place.with_suffix(".rest.tsv")
+    if share < 1 and not all(path.exists() for path in places):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        for path, wanted in zip(places, (True, False), strict=True):
+            with atomic_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
+                file.writelines(_rows(corpus, share, wanted))
+    chosen, others = (
+        corpus.model_copy(update={"src": None, "tgt": None, "file": None, "langs": None, "tsv": path})
+        for path in places
+    )
+    return chosen, others
+
+
+def _rows(corpus: TrainCorpus, share: float, wanted: bool) -> Iterator[str]:
+    """Return the pairs as lines of TSV that are chosen, or those that are not."""
+    for n, pair in enumerate(read_pairs([corpus])):
+        if (int((n + 1) * share) > int(n * share)) == wanted:
+            yield "\t".join(" ".join(side.split()) for side in (pair.src, pair.tgt)) + "\n"
+
+
+def _add_shortlist(files: BundleFiles) -> None:
+    if bundle_file(files, SHORTLIST) is not None:
+        return
+    corpora = files.config.data.train
+    n_pairs = count_pairs(corpora)
+    made = learn_shortlist(read_pairs(corpora), n_pairs, files.src_tokenizer, files.tgt_tokenizer)
+    add_to_bundle(files.folder, SHORTLIST, made.save)
+
+
+def _export(files: BundleFiles, dev: Sequence[DevText], out: Path) -> Path | None:
+    """Write the student for browsers; warn and return None if its translations differ too much."""
+    texts = [ComparedText.from_pairs(one.name, one.tag, one.pairs) for one in dev]
+    n_lines = sum(len(text.sources) for text in texts)
+    try:
+        with progress_bar(n_translated(files.config.decode, n_lines), "comparing", "line") as bar:
+            parity = export_bundle(files, "bergamot", out, texts, DEFAULT_TOLERANCES["int8"], 1, bar.update)
+    except MtkitError as error:
+        log.warning(f"{error}; train longer, or export it with `mtkit export --to bergamot` and other limits")
+        return None
+    assert parity is not None
+    log.info(f"{out}: written; {parity.searches[0].equal_lines:,} of {n_lines:,} lines of dev are equal")
+    return out
+
+
+def _figures(files: BundleFiles, weights: Path, dev: Sequence[DevText]) -> Figures:
+    """Measure a model on dev, in one thread."""
+    translations, seconds = [], 0.0
+    for one in dev:
+        tagged = read_bundle(files.folder, [f"decode.tag={one.tag or 'null'}"])
+        translator = Translator.from_bundles([tagged], threads=1, device="cpu")
+        lines = [pair.src for pair in one.pairs]
+        translator.translate(lines[:_WARMING_UP])
+        started = time.perf_counter()
+        translations += translator.translate(lines)
+        seconds += time.perf_counter() - started
+    references = [pair.tgt for one in dev for pair in one.pairs]
+    bleu = corpus_bleu(translations, references, MetricSettings(tokenizer_for(files.config.data.tgt_lang)))
+    return Figures(bleu, weights.stat().st_size / 1e6, len(translations) / seconds)

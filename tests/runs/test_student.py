@@ -1,0 +1,195 @@
+"""Students: what they take from the teacher, how the budget divides the text, and what is refused before the work.
+
+Stand-ins translate, train, export and measure: each has tests of its own.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from mtkit.bundle import read_bundle, save_bundle
+from mtkit.cli import app
+from mtkit.config.schema import Config
+from mtkit.data.corpus import read_pairs
+from mtkit.errors import DataError, MtkitError
+from mtkit.model.transformer import Transformer
+from mtkit.runs import student
+from mtkit.runs.student import Figures, make_student, share_in
+from mtkit.tokens.tokenizer import Tokenizer
+
+SOURCES = [f"source {n}" for n in range(400)]
+
+
+@pytest.fixture
+def texts(tmp_path) -> dict[str, str]:
+    (tmp_path / "a.en").write_text("".join(f"{line}\n" for line in SOURCES))
+    (tmp_path / "a.fr").write_text("".join(f"target {line}\n" for line in SOURCES))
+    return {"src": str(tmp_path / "a.en"), "tgt": str(tmp_path / "a.fr")}
+
+
+@pytest.fixture
+def save_model(tmp_path, spm, texts):
+    """save_model(folder, data={...}): a bundle with separate tokenizers of 300 and 400 pieces in its config."""
+
+    def save(folder: Path, **data: object) -> Path:
+        sizes = {"d_model": 16, "d_ff": 32, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1}
+        pieces = {side: {"type": "bpe", "vocab_size": size} for side, size in (("src", 300), ("tgt", 400))}
+        corpora = {"train": [{**texts, "weight": 2.0}], "dev": texts, "src_lang": "en", "tgt_lang": "fr"}
+        values = {"data": {**corpora, **data}, "tokenizer": pieces, "model": sizes, "train": {"threads": 1}}
+        cfg = Config.model_validate(values)
+        vocab_size = Tokenizer.load(spm).vocab_size
+        model = Transformer(cfg.model, vocab_size, vocab_size)
+        save_bundle(folder, model.state_dict(), cfg, spm, spm, training={"dev": {"bleu": 12.5}})
+        return folder
+
+    return save
+
+
+@pytest.fixture
+def teacher(save_model, tmp_path) -> Path:
+    return save_model(tmp_path / "teacher")
+
+
+class StandIns:
+    """What takes time: a line takes the teacher 0.1 seconds, and its translations are their sources in capitals."""
+
+    def __init__(self, save_model) -> None:
+        self.save_model = save_model
+        self.timings = 0
+        self.trained: list[Config] = []
+        self.sources: list[str] = []
+
+    def seconds_per_line(self, files, lines):
+        self.timings += 1
+        return 0.1
+
+    def with_teachers_text(self, cfg):
+        corpora = []
+        for n, corpus in enumerate(cfg.data.train):
+            path = cfg.run_dir / f"made-{n}.tsv"
+            self.sources += [pair.src for pair in read_pairs([corpus])]
+            path.write_text("".join(f"{line}\t{line.upper()}\n" for line in self.sources))
+            corpora.append(corpus.model_copy(update={"src": None, "tgt": None, "tsv": path}))
+        return cfg.model_copy(update={"data": cfg.data.model_copy(update={"train": corpora})})
+
+    def train(self, cfg, since):
+        self.trained.append(cfg)
+        dump = cfg.data.model_dump(mode="json")
+        return SimpleNamespace(bundle=self.save_model(cfg.run_dir / "model", train=dump["train"]))
+
+    def export_bundle(self, files, to, out, *rest):
+        assert to == "bergamot"
+        assert (files.folder / "shortlist.npz").exists()
+        out.mkdir(exist_ok=True)
+        (out / "model.enfr.bin").write_bytes(b"1234")
+        return SimpleNamespace(searches=[SimpleNamespace(equal_lines=3)])
+
+    def figures(self, files, weights, dev):
+        return Figures(40.0, weights.stat().st_size, 100.0)
+
+
+@pytest.fixture(autouse=True)
+def work(monkeypatch, save_model) -> StandIns:
+    torch.set_num_threads(1)
+    work = StandIns(save_model)
+    for name in ("with_teachers_text", "train", "export_bundle"):
+        monkeypatch.setattr(student, name, getattr(work, name))
+    monkeypatch.setattr(student, "_seconds_per_line", work.seconds_per_line)
+    monkeypatch.setattr(student, "_figures", work.figures)
+    return work
+
+
+@pytest.mark.parametrize(
+    ("seconds", "n_lines", "share"),
+    [(20.0, 400, 0.5), (100.0, 400, 1.0), (1.0, 400, 0.25), (1.0, 50, 1.0)],  # at least 100 lines
+)
+def test_the_teacher_translates_what_there_is_time_for(seconds, n_lines, share):
+    assert share_in(seconds, 0.1, n_lines) == share
+
+
+def test_languages_text_and_tokenizer_are_the_teachers(teacher, work, tmp_path):
+    made = make_student(teacher, tmp_path / "out", "3m")
+    [cfg] = work.trained
+    assert (cfg.data.src_lang, cfg.data.tgt_lang, cfg.train.budget, cfg.train.guided_alignment) == (
+        *("en", "fr"),
+        *("3m", 0.1),
+    )
+    assert (cfg.tokenizer.shared, cfg.tokenizer.src.type, cfg.tokenizer.src.vocab_size) == (True, "bpe", 400)
+    assert (cfg.model.d_model, cfg.model.decoder, cfg.model.tie) == (256, "ssru", "all")
+    assert [corpus.weight for corpus in cfg.data.train] == [2.0]
+    assert work.sources == SOURCES
+    assert (made.bundle, made.browser) == (tmp_path / "out" / "model", tmp_path / "out" / "browser")
+    assert made.figures.megabytes == 4, "of the file that the browser loads"
+
+
+def test_without_time_for_all_lines_the_others_stay_as_they_are(teacher, work, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    make_student(teacher, Path("out"), "60s")  # 20 s for translating: 200 lines
+    [cfg] = work.trained
+    made, others = cfg.data.train
+    assert work.sources == SOURCES[1::2]
+    assert others.weight == made.weight == 2.0
+    assert others.tsv == tmp_path / "out" / "text" / "1.rest.tsv", "which another folder finds"
+    assert [(pair.src, pair.tgt) for pair in read_pairs([others])] == [
+        (line, f"target {line}") for line in SOURCES[::2]
+    ]
+
+
+def test_other_text_replaces_the_training_text(teacher, work, tmp_path, texts):
+    Path(texts["tgt"]).with_name("mono.en").write_text("one\ntwo\n")
+    make_student(teacher, tmp_path / "out", "3m", text=tmp_path / "mono.en")
+    [cfg] = work.trained
+    assert work.sources == ["one", "two"]
+    assert len(cfg.data.train) == 1
+
+
+def test_the_same_command_resumes_and_another_is_refused(teacher, work, tmp_path):
+    out = tmp_path / "out"
+    make_student(teacher, out, "60s")
+    make_student(teacher, out, "10m")
+    assert work.timings == 1
+    first, second = work.trained
+    assert first.data == second.data, "although the longer budget has time for more lines"
+    with pytest.raises(MtkitError, match=rf"{out} holds a student of another shape; .*--out"):
+        make_student(teacher, out, "60s", "student-base-memory")
+    with pytest.raises(MtkitError, match=r"not empty; .*--out"):
+        make_student(teacher, teacher, "60s")
+
+
+def test_an_export_that_differs_too_much_leaves_the_student(teacher, work, tmp_path, monkeypatch):
+    def refuse(*_):
+        raise MtkitError("differs too much")
+
+    monkeypatch.setattr(student, "export_bundle", refuse)
+    made = make_student(teacher, tmp_path / "out", "60s")
+    assert made.browser is None
+    assert made.figures.megabytes > 1000, "of the model itself"
+
+
+def test_what_cannot_become_a_student_is_refused_before_the_work(teacher, save_model, work, tmp_path, monkeypatch):
+    def refused(*options: str) -> str:
+        command = ["make-student", "--teacher", str(teacher), "--budget", "60s", "-o", str(tmp_path / "out"), *options]
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code in (1, 2)
+        return str(result.exception) + result.stderr
+
+    assert "model.positions=sinusoidal" in refused("--shape", "small")
+    assert "nowhere.en: no such file" in refused("--text", "nowhere.en")
+    assert "--budget" in refused("--budget", "soon")
+    (tmp_path / "a.en").rename(tmp_path / "b.en")
+    with pytest.raises(DataError, match=r"a\.en: no such file"):
+        make_student(teacher, tmp_path / "out", "60s")
+    dev = {"src": str(tmp_path / "b.en"), "tgt": str(tmp_path / "a.fr")}
+    with pytest.raises(DataError, match=r"a\.en: no such file.*data\.train.*--text"):
+        make_student(save_model(tmp_path / "other", dev=dev), tmp_path / "out", "60s")
+    files = read_bundle(teacher)
+    classifier = replace(files, config=files.config.model_copy(update={"task": "classify"}))
+    monkeypatch.setattr("mtkit.bundle.load_written_config", lambda *_: classifier.config)
+    with pytest.raises(MtkitError, match="classif"):
+        make_student(teacher, tmp_path / "out", "60s")
+    assert not (tmp_path / "out").exists()
+    assert not work.trained
