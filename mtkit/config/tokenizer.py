@@ -47,8 +47,8 @@ class TokenizerConfig(Section):
         ge=0,
         lt=1,
         description="subword regularisation: split training text at random in each epoch. bpe: probability of "
-        "skipping a merge (BPE-dropout), such as 0.1; unigram: alpha, such as 0.5, smaller is more random; 0: off. With "
-        "tokenizer.shared, src's value applies to both sides",
+        "skipping a merge (BPE-dropout), such as 0.1; unigram: alpha, such as 0.5, smaller is more random; 0: off. "
+        "With tokenizer.shared, src's value applies to both sides",
     )
 
     @model_validator(mode="after")

@@ -61,7 +61,6 @@ def test_a_sentence_goes_on_after_initials(text):
     assert sentences(text) == [text]
 
 
-
 def test_what_is_short_and_no_abbreviation_ends_a_sentence():
     assert sentences("It closed at 5 p.m. Then we left the U.S. It rained.") == [
         "It closed at 5 p.m.",
