@@ -125,16 +125,22 @@ def tiny_bundle(folder: Path, spm: Path, cfg: Config) -> Bundle:
 
 
 def save_tiny_bundle(
-    folder: Path, test: dict[str, str] | None, *, dev: dict[str, str] | None = None, seed: int = 7, d_ff: int = 32
+    folder: Path,
+    test: dict[str, str] | None,
+    *,
+    train: dict[str, str] | None = None,
+    dev: dict[str, str] | None = None,
+    seed: int = 7,
+    **shape: Any,
 ) -> None:
     """The bundle of a random model of one layer a side, whose config names these sets; it says whole pieces only."""
     nowhere = {"tsv": "/nowhere.tsv"}
     cfg = Config.model_validate(
         {
             "seed": seed,
-            "data": {"train": [nowhere], "dev": dev or nowhere, "test": test},
+            "data": {"train": [train or nowhere], "dev": dev or nowhere, "test": test},
             "tokenizer": {"src": {"vocab_size": 300}},
-            "model": {"d_model": 16, "d_ff": d_ff, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1},
+            "model": {"d_model": 16, "d_ff": 32, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1, **shape},
             "train": {"max_epochs": 1, "threads": 1},
             "decode": _DECODE,
         }

@@ -30,6 +30,7 @@ from mtkit.runs.averaging import interpolated, save_interpolated
 from mtkit.runs.export import add_fast_forms, sentences_for_fast_forms
 from mtkit.runs.train import train
 from mtkit.runtime import choose_device, set_threads
+from mtkit.training.preparation.rule import DROPOUTS
 from mtkit.training.update.budget import BudgetError
 from mtkit.training.update.checkpoint import Checkpoints
 from mtkit.translation.translator import Translator
@@ -49,8 +50,8 @@ _LEAST_TRAINING = 0.3  # of the budget
 _RESERVE = 1.1  # in the advice for a longer budget
 _SPARE_S, _MARGIN = 5.0, 1.25  # for tests, loading and writing; on the expected time of translating
 # Pairs of general text that an epoch draws for each pair of the memory. The second holds for the memory's own sources,
-# because the memory has other translations of them. We have compared neither with other values.
-_MIXED, _MIXED_OWN = 1.0, 0.2
+# because the memory has other translations of them; we have not compared it with other values. The first: docs/log.md.
+_MIXED, _MIXED_OWN = 4.0, 0.2
 
 
 @dataclass(frozen=True)
@@ -315,6 +316,7 @@ class _Adaptation:
                     "train": corpora,
                     "dev": {**files(memory.dev), "tag": base.decode.tag},
                 },
+                "model": {} if general.dev is None else {key: getattr(base.model, key) for key in DROPOUTS},
                 "train": {
                     "init_from": str(self.base.folder.absolute()),
                     "budget": f"{self.settings[_TRAINING]}s",

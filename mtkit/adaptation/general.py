@@ -22,7 +22,7 @@ from mtkit.translation.translator import Translator
 LEAST_LINES = 50
 # The share of the general text, and the most lines of it: with 40 lines, BLEU varies by more than an adaptation loses
 _DEV, _TEST = (0.25, 500), (0.3, 1000)
-_MOST_READ = 100_000  # pairs of the base's training text, which may be large
+_MOST_READ, _MOST_USED = 100_000, 30_000  # pairs of the base's training text, which may be large
 _AT_ONCE = 64  # sentences between looks at the clock
 _CACHE = "own-translations.json"  # by source; beside the folder, so that it outlives the folder
 _HAS_REFERENCES = "references"  # the file that says so, and what the text is
@@ -67,7 +67,8 @@ def prepare_general(
     paths: files with both sides, two text files, or one text file in the source language. of_base: see `text_of`, for
     use without paths; the dev text gives dev and test, too. If it has too few lines, memory_sources are all there is.
     memory_sources, held_out: the sources of the memory to train on, and the others; general text leaves all out.
-    n_mix, seconds: the most sentences to translate for training, and the most time for that.
+    n_mix, seconds: the most sentences to translate for training, and the most time for that. The base's training text
+    keeps its references, from which the base has learned.
     """
     if not folder.exists():
         known = {*memory_sources, *held_out}
@@ -81,12 +82,17 @@ def prepare_general(
         is_separate = len(pairs) >= LEAST_LINES
         with atomic_folder(folder) as scratch:
             rest = _set_aside(pairs, scratch) if is_separate else [(src, "") for src in dict.fromkeys(memory_sources)]
-            if is_separate and not paths:
+            is_trained_on = is_separate and not paths and bool(of_base[1])
+            if is_trained_on:
                 known |= {src for part in ("dev", "test") for src in read_lines(scratch / f"{part}.src")}
                 rest += [pair for pair in _pairs(of_base[1], _MOST_READ) if pair[0] not in known]
             if has_references and is_separate:
                 write_text(scratch / _HAS_REFERENCES, GIVEN if paths else OF_BASE)
-            _write(scratch, "mix", _mix(rest, n_mix, translator, seconds, folder.with_name(_CACHE)))
+            if is_trained_on:
+                mixed = evenly_spaced(rest, _MOST_USED)
+            else:
+                mixed = _mix(rest, n_mix, translator, seconds, folder.with_name(_CACHE))
+            _write(scratch, "mix", mixed)
     mix = folder / "mix.src", folder / "mix.tgt"
     dev, test = (_corpus(folder, part) if (folder / f"{part}.src").exists() else None for part in ("dev", "test"))
     n_translated = sum(1 for _ in read_lines(mix[0]))

@@ -353,3 +353,19 @@ def test_the_dev_text_of_the_base_is_general_text(memory, tmp_path, stand_ins, b
     judged = json.loads((tmp_path / "out" / "judgement.json").read_text())
     assert judged["n_general"] == 30 and judged["general_of"] == "the base's dev text" and judged["most_lost"] == 0.5
     assert (tmp_path / "out" / "general" / "dev.src").read_text().splitlines()[0] == "word0 and word1"
+
+
+def test_training_text_of_the_base_is_mixed_in_with_its_references_and_dropout(memory, tmp_path, stand_ins, base):
+    def text(name):
+        return {"tsv": str(write_lines(tmp_path / f"{name}.tsv", [f"{name} word{i}\tmot{i}" for i in range(100)]))}
+
+    with_text = tmp_path / "with-text"
+    dropouts: dict[str, Any] = {"residual_dropout": 0.3, "embedding_dropout": 0.0}
+    save_tiny_bundle(with_text, None, train=text("train"), dev=text("dev"), **dropouts)
+    trained = stand_ins(1.0, lambda share: 0.5 * share)
+    mtkit(with_text, memory, "--out", tmp_path / "out")
+    mixed = {part: (tmp_path / "out" / "general" / f"mix.{part}").read_text().splitlines() for part in ("src", "tgt")}
+    assert {"train word0", "train word99"} <= set(mixed["src"])
+    assert [src.split("word")[1] for src in mixed["src"]] == [tgt.removeprefix("mot") for tgt in mixed["tgt"]]
+    [cfg] = trained
+    assert {key: getattr(cfg.model, key) for key in dropouts} == dropouts
