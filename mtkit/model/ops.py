@@ -80,7 +80,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, p: float = 0.0,
     (B, H, Q, L). Returns (B, H, Q, d_head). causal: bias only hides later positions; for long texts, torch then needs
     no mask and can use its flash kernel.
     """
-    is_flash = causal and q.size(-2) > _SHORT
+    is_flash = causal and (bias is None or q.size(-2) > _SHORT)
     mask = None if bias is None or is_flash else bias.to(q.dtype)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p, is_causal=is_flash)
 

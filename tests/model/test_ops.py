@@ -53,11 +53,16 @@ def test_an_override_computes_what_the_formula_says(name: str) -> None:
     torch.testing.assert_close(*results, rtol=1e-5, atol=1e-5)
 
 
-def test_a_causal_bias_is_what_torchs_flash_kernel_assumes() -> None:
+@pytest.mark.parametrize("length", [6, 80])  # a GPU uses the flash kernel for long sentences only
+def test_a_causal_bias_is_what_torchs_flash_kernel_assumes(length: int) -> None:
     torch.manual_seed(0)
-    q, k, v = torch.randn(3, 2, 3, 6, 8)
-    plain = ops.attend.__wrapped__(q, k, v, None, causal=True)  # type: ignore[attr-defined]
-    torch.testing.assert_close(ops.attend(q, k, v, causal_bias(6), causal=True), plain)
+    q, k, v = torch.randn(3, 2, 3, length, 8)
+    plain, with_bias = (
+        ops.attend.__wrapped__(q, k, v, bias, causal=True)  # type: ignore[attr-defined]
+        for bias in (None, causal_bias(length))
+    )
+    torch.testing.assert_close(with_bias, plain)
+    torch.testing.assert_close(ops.attend(q, k, v, causal_bias(length), causal=True), plain)
 
 
 @pytest.mark.parametrize("n_passes", [1, 2])
