@@ -101,6 +101,18 @@ def test_it_translates_while_one_types_and_needs_no_network(browser, exported):
         translated(page, "how many bytes", sizes)
 
 
+def test_it_copies_without_https_too(browser, exported):
+    with served(exported) as (_, address), open_page(browser, address) as page:
+        page.wait_for_selector("body[data-ready]")
+        page.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined})")  # as by plain HTTP elsewhere
+        translated(page, "One.\nTwo.", "ONE.\nTWO.")
+        page.click("#copy")
+        page.wait_for_selector("#status:has-text('Copied')")
+        page.fill("#text", "")
+        page.press("#text", "Control+V")
+        assert page.input_value("#text") == "ONE.\nTWO."
+
+
 def test_it_reads_well_and_can_be_used_by_keyboard(browser, exported, tmp_path):
     def full(page):
         page.wait_for_selector("body[data-ready]")
