@@ -50,7 +50,7 @@ _LEAST_TRAINING = 0.3  # of the budget
 _RESERVE = 1.1  # in the advice for a longer budget
 _SPARE_S, _MARGIN = 5.0, 1.25  # for tests, loading and writing; on the expected time of translating
 # Pairs of general text that an epoch draws for each pair of the memory. The second holds for the memory's own sources,
-# because the memory has other translations of them; we have not compared it with other values. The first: docs/log.md.
+# because the memory has other translations of them; we have not tried other values. docs/log.md compares the first.
 _MIXED, _MIXED_OWN = 4.0, 0.2
 
 

@@ -65,7 +65,7 @@ def prepare_general(
     """Write the general text to the folder, which appears when it is complete; a second call reads it.
 
     paths: files with both sides, two text files, or one text file in the source language. of_base: see `text_of`, for
-    use without paths; the dev text gives dev and test, too. If it has too few lines, memory_sources are all there is.
+    use without paths. Its dev text gives dev and test, too; if it has too few lines, only memory_sources are mixed in.
     memory_sources, held_out: the sources of the memory to train on, and the others; general text leaves all out.
     n_mix, seconds: the most sentences to translate for training, and the most time for that. The base's training text
     keeps its references, from which the base has learned.

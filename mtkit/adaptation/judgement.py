@@ -71,7 +71,7 @@ class Judgement:
     n_train: int
     n_test: int
     unseen: list[str]  # characters that the model sees as bytes, in words
-    n_mix: int  # general pairs, most with the base's own translations, which were mixed in
+    n_mix: int  # general pairs that were mixed in, with references or with the base's own translations
     domain: list[Change]
     general: list[Change]
     general_of: str  # what `general` measures, in words

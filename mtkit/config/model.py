@@ -6,7 +6,7 @@ from pydantic import Field, ValidationInfo, model_validator
 
 from mtkit.config.section import Section, is_part
 
-# A shape that the browser engine computes, too. Bogoychev et al. 2020, "tiny".
+# A shape that the browser engine can compute: "tiny" of Bogoychev et al. 2020.
 _STUDENT: dict[str, object] = {
     "d_model": 256,
     "d_ff": 1536,
@@ -19,7 +19,7 @@ _STUDENT: dict[str, object] = {
     "tie": "all",
 }
 # Names for whole shapes, which may stand in place of the section. base and big: Vaswani et al. 2017, table 3;
-# student-base-memory: the size of Mozilla's current browser models; student-ct2: without what CTranslate2 lacks.
+# student-base-memory: the size of Mozilla's current browser models; student-ct2: without SSRU, for CTranslate2.
 PRESETS: dict[str, dict[str, object]] = {
     "tiny": {"d_model": 128, "d_ff": 512, "n_heads": 2, "n_encoder_layers": 3, "n_decoder_layers": 3},
     "small": {"d_model": 256, "d_ff": 1024, "n_heads": 4, "n_encoder_layers": 3, "n_decoder_layers": 3},

@@ -134,7 +134,7 @@ def _item_of(name: str, values: Array) -> tuple[str, int, tuple[int, ...], bytes
     """Return name, type, shape and data; the data fills a multiple of 256 bytes."""
     if is_matrix(name):
         whole, multiplier = quantized(values)
-        # an embedding is also the output matrix, which the engine needs transposed; others are stored transposed
+        # Matrices are stored transposed, but an embedding is also the output matrix, used transposed.
         kind, data = _INT8, (whole if name.endswith("Wemb") else whole.T).tobytes() + struct.pack("<f", multiplier)
     else:
         kind, data = _FLOAT32, values.astype("<f4").tobytes()
@@ -142,6 +142,6 @@ def _item_of(name: str, values: Array) -> tuple[str, int, tuple[int, ...], bytes
 
 
 def quantized(values: Array) -> tuple[NDArray[np.int8], np.float32]:
-    """Return a matrix in int8, and its multiplier: 127 is the largest absolute value, as `marian-conv` has it."""
+    """Return a matrix in int8, and its multiplier, which makes the largest absolute value 127, as in `marian-conv`."""
     multiplier = np.float32(127.0) / np.maximum(np.abs(values).max(), np.float32(1e-30))
     return np.clip(np.rint(values * multiplier), -127, 127).astype(np.int8), multiplier

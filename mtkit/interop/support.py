@@ -25,7 +25,7 @@ _MARIAN: dict[str, tuple[str | bool, ...]] = {
     "src_end": (True,),
     "activation": ("relu", "silu"),  # Marian's gelu is x sigmoid(1.702 x), not ours
 }
-# Norms before the layers: the engine gives self-attention keys and values without their norm.
+# With norms before the layers, the engine would compute keys and values of self-attention without their norm.
 _BERGAMOT = {**_MARIAN, "norm_position": ("post",), "tie": ("all", "decoder")}
 # The supported values of keys that a format supports only in part.
 _KNOWN: dict[Target, dict[str, tuple[str | bool, ...]]] = {

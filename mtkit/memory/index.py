@@ -49,7 +49,7 @@ _ADD = (
     "ON CONFLICT DO UPDATE SET times = times + 1, file = excluded.file, line = excluded.line"
 )
 
-_FIRST_LEAST = 0.7  # a search for lower scores looks for this one first, because that takes a fifth of the time
+_FIRST_LEAST = 0.7  # a search for lower scores tries this one first, because that takes a fifth of the time
 _Ints = npt.NDArray[np.int64]
 _Scored = tuple[float, int, int]  # score, times and id of a unit
 
@@ -289,7 +289,7 @@ class TooManyUnits(DataError):
 def write_memory(path: Path, pairs: Iterable[Pair], langs: Languages, most: int | None = None) -> int:
     """Write a memory of these pairs to a file and return its number of units; equal pairs are one unit.
 
-    Raises DataError if there are no pairs, and TooManyUnits as soon as it has read many more than `most`.
+    Raises DataError if there are no pairs, and TooManyUnits soon after there are more units than `most`.
     """
     with atomic_file(path) as temporary:
         connection = sqlite3.connect(temporary)

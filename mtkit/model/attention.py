@@ -189,7 +189,7 @@ class CrossAttention(nn.Module):
 def split_heads(x: Tensor, n_parts: int, n_heads: int) -> tuple[Tensor, ...]:
     """Split (B, L, n_parts D) into n_parts tensors (B, H, L, d_head), which are contiguous on a CPU.
 
-    Kernels for a GPU read them as they lie.
+    Kernels for a GPU need no such copy.
     """
     parts = x.view(*x.shape[:2], n_parts, n_heads, -1).unbind(2)  # before transpose: one copy each in the backward pass
     heads = (part.transpose(1, 2) for part in parts)

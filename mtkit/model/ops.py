@@ -19,7 +19,7 @@ from mtkit.model.cpu import overrides
 from mtkit.model.distances import by_distance, by_key
 from mtkit.model.inference import CastLinear, Decoder
 
-_SHORT = 64  # queries of a sentence up to which a GPU is faster without flash attention (docs/log.md)
+_SHORT = 64  # up to this many queries a sentence, a GPU is faster without flash attention (docs/log.md)
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 

@@ -1,7 +1,7 @@
 """Make a small, fast student of a trained model: from the teacher's bundle to the student's run and browser model.
 
-The steps exist by themselves: translation by the teacher (`distillation`), training, shortlist and export. OUT is the
-run of the student; OUT/student.json holds what a later start must repeat.
+It joins steps that also exist alone: translation by the teacher (`distillation`), training, shortlist and export. OUT
+is the run of the student; OUT/student.json records the settings that a later start must share.
 """
 
 import json
@@ -36,7 +36,7 @@ from mtkit.training.preparation.rule import GUIDED_ALIGNMENT
 from mtkit.translation.translator import Translator
 
 SETTINGS, BROWSER = "student.json", "browser"
-_FOR_TRANSLATING = 1 / 3  # of the budget, at most. A choice: we have compared it with no other share.
+_FOR_TRANSLATING = 1 / 3  # of the budget, at most; we have not tried other shares
 _TIMED_LINES = 128  # that the teacher translates to measure its speed
 _LEAST_LINES = 100  # to translate
 _N_BEST = 5
@@ -47,7 +47,7 @@ _RESTORE = "put the files back"
 
 @dataclass(frozen=True)
 class Figures:
-    """What a model costs, and what it is worth."""
+    """The quality, size and speed of a model."""
 
     bleu: float  # on dev
     megabytes: float  # of the file with its weights
@@ -76,7 +76,7 @@ def make_student(
 
     text: translate the lines of this file instead of the training text. since: the time.monotonic() from which the
     budget counts; default: now.
-    Raises KeyboardInterrupt, after saving, if the user stops it, and MtkitError for input that makes it impossible.
+    Raises KeyboardInterrupt, after saving, if the user stops it, and MtkitError if the input does not allow a student.
     """
     since = time.monotonic() if since is None else since
     out = out.absolute()
@@ -143,8 +143,8 @@ def _share(files: BundleFiles, out: Path, budget: str, shape: str, text: Path | 
     share = share_in(_FOR_TRANSLATING * seconds_of(budget), seconds, n_lines)
     if share < 1:
         log.info(
-            f"the teacher translates {share:.0%} of {counted(n_lines, 'line')}, which is what a third of --budget "
-            f"{budget} has time for" + ("" if text else "; the student learns the others as they are")
+            f"the teacher translates {share:.0%} of {counted(n_lines, 'line')}, because a third of --budget "
+            f"{budget} is too short for all" + ("" if text else "; the student learns the others from their references")
         )
     write_text(path, json.dumps({**now, "share": share}, indent=1) + "\n")
     return share
@@ -167,10 +167,10 @@ def _seconds_per_line(files: BundleFiles, lines: Sequence[str]) -> float:
 def _config(
     files: BundleFiles, out: Path, budget: str, shape: str, text: Path | None, share: float
 ) -> tuple[Config, list[TrainCorpus]]:
-    """Return the student's config, whose text the teacher must translate, and the text to learn as it is."""
+    """Return the student's config, whose text the teacher must translate, and the text to learn with its references."""
     teacher = files.config
     if text:
-        # The target side only fills the place of the translation.
+        # The target side is a placeholder for the translation.
         given = [TrainCorpus(src=text.absolute(), tgt=text.absolute(), tag=teacher.decode.tag)]
     else:
         given = [one.model_copy(update={"scores": None, "min_score": None}) for one in teacher.data.train]
@@ -210,7 +210,7 @@ def _halves(corpus: TrainCorpus, place: Path, share: float) -> tuple[TrainCorpus
 
 
 def _rows(corpus: TrainCorpus, share: float, wanted: bool) -> Iterator[str]:
-    """Return the pairs as lines of TSV that are chosen, or those that are not."""
+    """Yield the chosen pairs, or the other ones, as lines of TSV."""
     for n, pair in enumerate(read_pairs([corpus])):
         if (int((n + 1) * share) > int(n * share)) == wanted:
             yield "\t".join(" ".join(side.split()) for side in (pair.src, pair.tgt)) + "\n"
@@ -236,7 +236,9 @@ def _export(files: BundleFiles, dev: Sequence[DevText], out: Path) -> Path | Non
         log.warning(f"{error}; train longer, or export it with `mtkit export --to bergamot` and other limits")
         return None
     assert parity is not None
-    log.info(f"{out}: written; {parity.searches[0].equal_lines:,} of {n_lines:,} lines of dev are equal")
+    log.info(
+        f"{out}: written; it translates {parity.searches[0].equal_lines:,} of {n_lines:,} dev lines as the student does"
+    )
     return out
 
 

@@ -6,7 +6,7 @@
 
 The engine translates one line after the other, in one thread, as the page does. mtkit translates with the exported
 model imported again, in fp32 and in int8. The engine rounds the inputs of products to 8 bits, and its sums of two
-products saturate at 16 bits, so it decides some near ties otherwise than mtkit.
+products saturate at 16 bits, so it decides some near ties differently.
 """
 
 import argparse
@@ -34,7 +34,7 @@ def main() -> None:
     parser.add_argument("model", type=Path, help="folder that `mtkit export --to bergamot` wrote")
     parser.add_argument("--src", type=Path, required=True, help="text, one sentence a line")
     parser.add_argument("--ref", type=Path, required=True, help="its translations")
-    parser.add_argument("--lines", type=int, default=1000, help="only so many, from the beginning")
+    parser.add_argument("--lines", type=int, default=1000, help="translate only the first lines, at most this many")
     parser.add_argument("--engine", type=Path, default=Path("node_modules", PACKAGE), help="the engine's npm package")
     args = parser.parse_args()
     check_engine(args.engine)

@@ -172,7 +172,7 @@ def compare_with_cpu(
 def decode_beside(
     model: Transformer, shape: Shape, device: torch.device, precision: Precision, arguments: argparse.Namespace
 ) -> dict[str, tuple[float, float]]:
-    """Sentences per second of each system, greedy and with beam 4; what is found is printed as it comes.
+    """Sentences per second of each system, greedy and with beam 4; prints each result at once.
 
     Each sentence is translated into as many tokens as it has itself, so that the work is the same for every model.
     CTranslate2 has one length for a batch: that of its longest sentence, and the batches are sorted by length.
@@ -227,7 +227,7 @@ def ctranslate2_decoder(
 def sentences_per_s(
     decode: Callable[[Tensor, int], object], batches: list[Tensor], beam_size: int, device: torch.device
 ) -> float:
-    """How many sentences of the batches are decoded in a second: the median of three goes."""
+    """How many sentences of the batches are decoded in a second: the median of three runs."""
     seconds = []
     for _ in range(4):  # the first, in which kernels are chosen and memory is taken, does not count
         started = now(device)

@@ -57,9 +57,10 @@ def adapt(
     """Adapt a model to a translation memory, and judge whether it is better.
 
     The command cleans the memory, sets dev and test text aside, tunes the model within the time, and compares it with
-    the model before on the test text. FOLDER/model is the new model, FOLDER/report.html shows before and after. If the
-    new model is not significantly better, or loses too much elsewhere, the command ends with 1 and writes no
-    FOLDER/model. The same command resumes; a longer budget, or a memory that has grown, goes on from there.
+    the old model on the test text. FOLDER/model is the new model, and FOLDER/report.html compares both. If the new
+    model is not significantly better, or loses too much elsewhere, the command exits with code 1 and writes no
+    FOLDER/model. The same command resumes; a longer budget trains for longer. If the memory has grown, training starts
+    again from MODEL.
     """
     since = time.monotonic()
     from mtkit.config import durations

@@ -27,15 +27,15 @@ def make_student(
     shape: Annotated[Preset, typer.Option(help="Shape of the student, as in the key `model`.")] = "student-tiny",
     text: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Learn from these lines in the source language, not the training text."),
+        typer.Option(metavar="FILE", help="Learn from this text in the source language instead of the training text."),
     ] = None,
 ) -> None:
     """Make a small, fast student of a model, and export it for browsers.
 
     The teacher translates its training text in at most a third of the budget, and the student trains in the rest. If
-    there is no time for all lines, the student learns the others as they are. FOLDER/model is the student, and
-    FOLDER/browser is the same in Bergamot's format. The command prints BLEU on dev, the size of the weights, and the
-    speed of both models. The same command resumes; a longer budget trains for longer.
+    there is no time for all lines, the student learns the others from their references, or not at all with --text.
+    FOLDER/model is the student, and FOLDER/browser contains it in Bergamot's format. The command prints the dev BLEU,
+    the size of the weights, and the speed of both models. The same command resumes; a longer budget trains for longer.
     """
     since = time.monotonic()
     from mtkit.config import durations

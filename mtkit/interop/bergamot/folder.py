@@ -47,11 +47,11 @@ from mtkit.tokens.sentencepiece_file import Piece, PieceType, SentencePieceModel
 from mtkit.tokens.special_ids import BOS_ID, PAD_ID, UNK_ID
 
 FORMAT = "bergamot"
-_ACTIVATIONS = "_QuantMultA"  # the names of the activations' multipliers end with it
+_ACTIVATIONS = "_QuantMultA"  # suffix of the names of the activations' multipliers
 _LANGUAGES = re.compile(r"\.(?:([a-z]{2,3})([a-z]{2})|([a-z]{2,3})-([a-z]{2,3}))\.")  # in model.enpt.intgemm.alphas.bin
 _SETTINGS = "config.intgemm8bitalpha.yml"
-_MAX_LENGTH_FACTOR = 2.0  # the engine for browsers has this limit, whatever the settings
-_BLOCK = 8  # the engine needs a multiple of so many target tokens
+_MAX_LENGTH_FACTOR = 2.0  # the engine for browsers always has this limit
+_BLOCK = 8  # the number of target tokens must be a multiple of this in the engine
 _OUTPUTS = ("Wemb", "decoder_Wemb", "none")  # the engine's names of the output matrix; "none" with a lexicon
 
 

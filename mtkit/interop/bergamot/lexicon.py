@@ -1,7 +1,7 @@
 """Read and write Bergamot's binary lexicon, which lists the target tokens that each source token may need.
 
-The layout, all little-endian: magic number, checksum, number of tokens from the beginning of the vocabulary that every
-sentence may use, number of tokens that a list had at most, number of offsets and number of ids, 64 bits each; the
+The layout, all little-endian: magic number, checksum, how many tokens at the beginning of the vocabulary every sentence
+may use, the most tokens that a list has, number of offsets and number of ids, 64 bits each; the
 offsets, 64 bits each; then the ids of all lists, 32 bits each. The engine reads the list of each token of a sentence,
 `</s>` included, and with one vocabulary for both sides adds the sentence's own tokens.
 """
@@ -61,9 +61,9 @@ def _to_shortlist(lists: Sequence[Ids], n_first: int, src: Layout, tgt: Layout, 
 
 
 def write_lexicon(path: Path, shortlist: Shortlist, src: Layout, tgt: Layout, n_rows: int) -> None:
-    """Write a shortlist. src, tgt: the vocabularies in the file's order; n_rows: of the source, with unused ones.
+    """Write a shortlist. src, tgt: the vocabularies in the file's order; n_rows: of the source, including unused ones.
 
-    What every sentence may use is the beginning of the vocabulary and the list of `</s>`, which ends every source.
+    Every sentence may use the beginning of the vocabulary and the list of `</s>`, which ends every source.
     """
     rows = np.array(tgt.rows)
     always = _known(rows[shortlist.always])

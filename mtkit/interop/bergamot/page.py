@@ -16,7 +16,7 @@ from mtkit.pages.page import write_page
 
 PACKAGE = "@browsermt/bergamot-translator"
 VERSION = "0.4.9"  # the version that we tested
-MODEL = "model"  # the folder of the model in that of the page
+MODEL = "model"  # folder of the model, inside that of the page
 _ENGINE = ("translator-worker.js", "bergamot-translator-worker.js", "bergamot-translator-worker.wasm")
 _LICENCE = """\
 The files in this folder are Bergamot Translator {version}, unchanged from the npm package {package}.
@@ -42,7 +42,7 @@ def write_translator(folder: Path, cfg: Config, engine: Path) -> None:
     """
     (folder / "engine").mkdir()
     if (readme := folder / MODEL / README).exists():
-        readme.rename(folder / README)  # what the page lacks stands beside the page
+        readme.rename(folder / README)  # it says what the page does not do, so it belongs next to the page
     for name in _in_package():
         shutil.copyfile(engine / name, folder / "engine" / Path(name).name)
     version = json.loads((engine / "package.json").read_text(encoding="utf-8")).get("version", "")

@@ -373,6 +373,6 @@ def _job(connection: sqlite3.Connection, column: Literal["id", "secret"], value:
 
 
 def _fail(connection: sqlite3.Connection, job: str, memory: str, problem: str) -> None:
-    """Record that an import has failed; a service that stops may have recorded the memory at the last moment."""
+    """Record that an import has failed, and delete its memory, which a stopping service may have recorded."""
     connection.execute("DELETE FROM memory WHERE id = ?", [memory])
     connection.execute("UPDATE job SET status = 'failed', error = ? WHERE id = ?", [problem, job])
