@@ -6,6 +6,7 @@ Stand-ins translate, train, export and measure: each has tests of its own.
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -168,6 +169,14 @@ def test_an_export_that_differs_too_much_leaves_the_student(teacher, work, tmp_p
     made = make_student(teacher, tmp_path / "out", "60s")
     assert made.browser is None
     assert made.figures.megabytes > 1000, "of the model itself"
+
+
+def test_a_refused_export_says_that_an_earlier_one_remains(teacher, work, tmp_path, monkeypatch, caplog):
+    first = make_student(teacher, tmp_path / "out", "60s")
+    monkeypatch.setattr(student, "export_bundle", Mock(side_effect=MtkitError("differs too much")))
+    made = make_student(teacher, tmp_path / "out", "90s")
+    assert made.browser is None
+    assert f"{first.browser} still contains an earlier student" in caplog.text
 
 
 def test_what_cannot_become_a_student_is_refused_before_the_work(teacher, save_model, work, tmp_path, monkeypatch):
