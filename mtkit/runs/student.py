@@ -22,7 +22,7 @@ from mtkit.data.corpus import count_pairs, evenly_spaced, read_pairs, require_fi
 from mtkit.data.dev_text import DevText, read_dev_text
 from mtkit.engines.lexicon import learn_shortlist
 from mtkit.engines.shortlist import SHORTLIST
-from mtkit.errors import ConfigError, MtkitError
+from mtkit.errors import ConfigError, DataError, MtkitError
 from mtkit.evaluation.metrics.scores import corpus_bleu
 from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
 from mtkit.files import atomic_file, disk_full_explained, locked, parse_json, write_text
@@ -108,14 +108,21 @@ def make_student(
 
 
 def _require_text(files: BundleFiles, text: Path | None) -> None:
-    """Raise DataError if text that the student needs is missing."""
+    """Raise DataError if text that the student needs is missing, or ConfigError if the teacher used a part of it."""
     data, config = files.config.data, files.folder / "config.yaml"
     require_files("data.dev", data.dev, config=config, remedy=_RESTORE)
     if text is None:
         remedy = f"{_RESTORE}, or give text in the source language with --text"
         require_files("data.train", data.train, config=config, remedy=remedy)
+        if any(one.min_score is not None for one in data.train):
+            raise ConfigError(
+                f"{config}: data.train has min_score, and a student would also learn the pairs that it leaves out; "
+                "train the teacher on a file with the good pairs alone, or give text in the source language with --text"
+            )
     else:
         require_regular(text)
+        if not any(line.strip() for line in read_lines(text)):
+            raise DataError(f"--text {text}: no text; give sentences in the source language, one a line")
 
 
 def _share(files: BundleFiles, out: Path, budget: str, shape: str, text: Path | None) -> float:

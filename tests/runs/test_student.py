@@ -16,7 +16,7 @@ from mtkit.bundle import read_bundle, save_bundle
 from mtkit.cli import app
 from mtkit.config.schema import Config
 from mtkit.data.corpus import read_pairs
-from mtkit.errors import DataError, MtkitError
+from mtkit.errors import ConfigError, DataError, MtkitError
 from mtkit.model.transformer import Transformer
 from mtkit.runs import student
 from mtkit.runs.student import Figures, make_student, share_in
@@ -179,7 +179,9 @@ def test_a_refused_export_says_that_an_earlier_one_remains(teacher, work, tmp_pa
     assert f"{first.browser} still contains an earlier student" in caplog.text
 
 
-def test_what_cannot_become_a_student_is_refused_before_the_work(teacher, save_model, work, tmp_path, monkeypatch):
+def test_what_cannot_become_a_student_is_refused_before_the_work(
+    teacher, save_model, work, tmp_path, monkeypatch, texts
+):
     def refused(*options: str) -> str:
         command = ["make-student", "--teacher", str(teacher), "--budget", "60s", "-o", str(tmp_path / "out"), *options]
         result = CliRunner().invoke(app, command)
@@ -189,6 +191,14 @@ def test_what_cannot_become_a_student_is_refused_before_the_work(teacher, save_m
     assert "model.positions=sinusoidal" in refused("--shape", "small")
     assert "nowhere.en: no such file" in refused("--text", "nowhere.en")
     assert "--budget" in refused("--budget", "soon")
+    (tmp_path / "blank.en").write_text(" \n\n")
+    assert "blank.en: no text" in refused("--text", str(tmp_path / "blank.en"))
+    (tmp_path / "scores").write_text("0.5\n" * len(SOURCES))
+    filtered = save_model(
+        tmp_path / "filtered", train=[{**texts, "scores": str(tmp_path / "scores"), "min_score": 0.4}]
+    )
+    with pytest.raises(ConfigError, match=r"min_score.*--text"):
+        make_student(filtered, tmp_path / "out", "60s")
     (tmp_path / "a.en").rename(tmp_path / "b.en")
     with pytest.raises(DataError, match=r"a\.en: no such file"):
         make_student(teacher, tmp_path / "out", "60s")
