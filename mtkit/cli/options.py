@@ -189,6 +189,16 @@ def check_other_folder(out: Path, option: str = "--out") -> None:
         raise UsageError(f"{option} {out}: this is the current folder; choose a new one, such as {out}/model")
 
 
+def check_budget(budget: str) -> None:
+    """Raise UsageError if --budget is not a time, such as 30m."""
+    from mtkit.config import durations
+
+    try:
+        durations.seconds_of(budget)
+    except ValueError as error:
+        raise UsageError(f"--budget {error}") from None
+
+
 def check_new_folder(out: Path) -> None:
     """Raise UsageError if this folder exists and is not empty."""
     check_other_folder(out)

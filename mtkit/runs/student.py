@@ -29,7 +29,7 @@ from mtkit.files import atomic_file, disk_full_explained, locked, parse_json, wr
 from mtkit.interop.parity import DEFAULT_TOLERANCES, ComparedText, n_translated
 from mtkit.interop.reimported import export_bundle
 from mtkit.interop.support import export_problems
-from mtkit.pair_files.lines import count_lines, read_lines, require_regular
+from mtkit.pair_files.lines import read_lines, require_regular
 from mtkit.runs.train import train
 from mtkit.training.preparation.prepare import check_early
 from mtkit.training.preparation.rule import GUIDED_ALIGNMENT
@@ -144,8 +144,8 @@ def _share(files: BundleFiles, out: Path, budget: str, shape: str, text: Path | 
         return float(then["share"])
     if any(not entry.name.startswith(".") for entry in out.iterdir()):
         raise ConfigError(f"{out} already exists and is not empty; choose another --out")
-    n_lines = count_lines(text) if text else count_pairs(corpora)
     sources = list(read_lines(text)) if text else [pair.src for pair in read_pairs(corpora)]
+    n_lines = len(sources)
     seconds = _seconds_per_line(files, evenly_spaced([line for line in sources if line.strip()], _TIMED_LINES))
     share = share_in(_FOR_TRANSLATING * seconds_of(budget), seconds, n_lines)
     if share < 1:
@@ -180,7 +180,7 @@ def _config(
         # The target side is a placeholder for the translation.
         given = [TrainCorpus(src=text.absolute(), tgt=text.absolute(), tag=teacher.decode.tag)]
     else:
-        given = [one.model_copy(update={"scores": None, "min_score": None}) for one in teacher.data.train]
+        given = [one.model_copy(update={"scores": None}) for one in teacher.data.train]
     halves = [_halves(one, out / "text" / f"{n}.tsv", share) for n, one in enumerate(given, start=1)]
     to_translate = [one for one, _ in halves] if share < 1 else given
     src, tgt = teacher.tokenizer.src, teacher.tokenizer.tgt

@@ -9,10 +9,8 @@ from typing import Annotated
 import typer
 
 from mtkit.cli.data.shared import CorporaArgument, LangsOption
-from mtkit.cli.options import SetOption
-from mtkit.config import durations
+from mtkit.cli.options import SetOption, check_budget
 from mtkit.console import log
-from mtkit.errors import UsageError
 
 
 def train_filter(
@@ -37,11 +35,7 @@ def train_filter(
     from mtkit.corpora.cleaning import sources
 
     since = time.monotonic()
-
-    try:
-        durations.seconds_of(budget)
-    except ValueError as error:
-        raise UsageError(f"--budget {error}") from None
+    check_budget(budget)
     files, languages = sources.find_corpora(corpora, langs)
     sources.require_regular_files(files)
 

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import JsonOption, check_other_folder
+from mtkit.cli.options import JsonOption, check_budget, check_other_folder
 from mtkit.console import log
 from mtkit.errors import MtkitError, UsageError
 
@@ -63,13 +63,8 @@ def adapt(
     again from MODEL.
     """
     since = time.monotonic()
-    from mtkit.config import durations
-
     check_other_folder(out)
-    try:
-        durations.seconds_of(budget)
-    except ValueError as error:
-        raise UsageError(f"--budget {error}") from None
+    check_budget(budget)
     if missing := next((path for path in (*memory, *(general or [])) if not path.exists()), None):
         raise UsageError(f"{missing}: no such file")
 

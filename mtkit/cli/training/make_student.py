@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import check_other_folder
+from mtkit.cli.options import check_budget, check_other_folder
 from mtkit.config.schema import Preset
 from mtkit.errors import UsageError
 
@@ -38,13 +38,8 @@ def make_student(
     the size of the weights, and the speed of both models. The same command resumes; a longer budget trains for longer.
     """
     since = time.monotonic()
-    from mtkit.config import durations
-
     check_other_folder(out)
-    try:
-        durations.seconds_of(budget)
-    except ValueError as error:
-        raise UsageError(f"--budget {error}") from None
+    check_budget(budget)
     if text is not None and not text.is_file():
         raise UsageError(f"--text {text}: no such file")
 
