@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from mtkit.bundle import read_bundle, save_bundle
 from mtkit.cli import app
 from mtkit.config.schema import Config
+from mtkit.config.tokenizer import TokenizersConfig
 from mtkit.data.corpus import read_pairs
 from mtkit.errors import ConfigError, DataError, MtkitError
 from mtkit.model.transformer import Transformer
@@ -125,6 +126,26 @@ def test_languages_text_and_tokenizer_are_the_teachers(teacher, work, tmp_path):
     assert work.sources == SOURCES
     assert (made.bundle, made.browser) == (tmp_path / "out" / "model", tmp_path / "out" / "browser")
     assert made.figures.megabytes == 4, "of the file that the browser loads"
+
+
+@pytest.mark.parametrize(
+    ("shape", "n_characters", "n_pieces"),
+    [
+        ("student-tiny", 100, 4400),  # 100 letters, alone and at the start of a word
+        ("student-tiny", 1500, 6000),
+        ("student-tiny", 4000, 8000),
+        ("student-base-memory", 100, 8000),
+    ],
+)
+def test_the_smallest_student_has_fewer_pieces_unless_the_script_needs_them(teacher, shape, n_characters, n_pieces):
+    letters = [chr(0x4E00 + n) for n in range(n_characters)]
+    words = [*letters, *(f"\u2581{letter}" for letter in letters), "word", "\u2581word"]
+    tokenizer = SimpleNamespace(vocab_size=len(words), pieces=lambda ids: [words[n] for n in ids])
+    files = read_bundle(teacher)
+    sizes = {side: {"vocab_size": size} for side, size in (("src", 3000), ("tgt", 8000))}
+    config = files.config.model_copy(update={"tokenizer": TokenizersConfig.model_validate(sizes)})
+    files = replace(files, config=config, src_tokenizer=tokenizer, tgt_tokenizer=tokenizer)
+    assert student._n_pieces(files, shape) == n_pieces
 
 
 def test_without_time_for_all_lines_the_others_stay_as_they_are(teacher, work, tmp_path, monkeypatch):
