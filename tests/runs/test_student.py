@@ -35,13 +35,14 @@ def texts(tmp_path) -> dict[str, str]:
 
 @pytest.fixture
 def save_model(tmp_path, spm, texts):
-    """save_model(folder, data={...}): a bundle with separate tokenizers of 300 and 400 pieces in its config."""
+    """save_model(folder, augment={...}, train=[...]): a bundle whose config has tokenizers of 300 and 400 pieces."""
 
-    def save(folder: Path, **data: object) -> Path:
+    def save(folder: Path, augment: dict[str, float] | None = None, **data: object) -> Path:
         sizes = {"d_model": 16, "d_ff": 32, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1}
         pieces = {side: {"type": "bpe", "vocab_size": size} for side, size in (("src", 300), ("tgt", 400))}
         corpora = {"train": [{**texts, "weight": 2.0}], "dev": texts, "src_lang": "en", "tgt_lang": "fr"}
         values = {"data": {**corpora, **data}, "tokenizer": pieces, "model": sizes, "train": {"threads": 1}}
+        values["augment"] = augment or {}
         cfg = Config.model_validate(values)
         vocab_size = Tokenizer.load(spm).vocab_size
         model = Transformer(cfg.model, vocab_size, vocab_size)
@@ -123,9 +124,15 @@ def test_languages_text_and_tokenizer_are_the_teachers(teacher, work, tmp_path):
     assert (cfg.tokenizer.shared, cfg.tokenizer.src.type, cfg.tokenizer.src.vocab_size) == (True, "bpe", 400)
     assert (cfg.model.d_model, cfg.model.decoder, cfg.model.tie) == (256, "ssru", "all")
     assert [corpus.weight for corpus in cfg.data.train] == [2.0]
+    assert cfg.augment.rates.keys() == {"lower_case", "no_final_mark", "typos"}, "as people type on a page"
     assert work.sources == SOURCES
     assert (made.bundle, made.browser) == (tmp_path / "out" / "model", tmp_path / "out" / "browser")
     assert made.figures.megabytes == 4, "of the file that the browser loads"
+
+
+def test_the_teachers_own_shares_of_changed_text_stay(save_model, work, tmp_path):
+    make_student(save_model(tmp_path / "teacher", augment={"typos": 0.25}), tmp_path / "out", "3m")
+    assert work.trained[0].augment.rates == {"typos": 0.25}
 
 
 @pytest.mark.parametrize(
