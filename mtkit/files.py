@@ -211,6 +211,31 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
+def working_folder(place: Path, beginning: str) -> Iterator[Path]:
+    """Yield a new folder in `place` that only this user can read, locked during the block; delete it after the block.
+
+    beginning: of its name, for `remove_unlocked_folders`.
+    """
+    folder = Path(tempfile.mkdtemp(prefix=f".{beginning}", dir=place))
+    try:
+        with locked(folder):  # before it has the name that others look for
+            folder = folder.rename(folder.with_name(folder.name.removeprefix(".")))
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_unlocked_folders(place: Path, beginning: str) -> None:
+    """Delete the working folders of this user's processes that were killed."""
+    for folder in place.glob(f"{beginning}*"):
+        with suppress(MtkitError, OSError):  # it is in use, or has just been deleted
+            is_ours = not folder.is_symlink() and folder.stat().st_uid == os.geteuid()
+            if is_ours and (folder / LOCK).exists():
+                with locked(folder):
+                    shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
 def open_locked(path: Path) -> Iterator[BinaryIO | None]:
     """Open a file, unbuffered, for reading and appending, and lock it; None if another mtkit process holds the lock.
 

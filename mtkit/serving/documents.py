@@ -1,16 +1,16 @@
 """Translate uploaded documents as background jobs, after all texts, and keep each result for an hour."""
 
 import asyncio
-import os
 import secrets
 import shutil
 import tempfile
 import time
 from asyncio import TimerHandle
 from collections import Counter, OrderedDict, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path, PurePath, PureWindowsPath
 from typing import Any, Literal
 
@@ -18,8 +18,7 @@ from mtkit.config.serving import LimitsConfig
 from mtkit.console import log, log_fault
 from mtkit.documents.reading import FILE_EXTENSIONS, FORMATS, Options, format_named
 from mtkit.documents.sentences import Sentence, Translated
-from mtkit.errors import MtkitError
-from mtkit.files import LOCK, locked
+from mtkit.files import remove_unlocked_folders, working_folder
 from mtkit.languages import english_name
 from mtkit.serving.caller import Caller
 from mtkit.serving.detection import UNDETERMINED, Source
@@ -37,6 +36,7 @@ from mtkit.serving.refusals import (
 )
 from mtkit.serving.service import Service
 from mtkit.serving.texts import Terms, in_memory
+from mtkit.serving.threads import run_to_end
 from mtkit.serving.workers.pool import WorkerDied, start_worker
 
 Status = Literal["queued", "translating", "done", "error"]
@@ -144,13 +144,13 @@ class Documents:
         await self._make_room(caller)
         try:
             if self._folder is None:
-                self._folder = self._locked.enter_context(_new_folder())
+                self._folder = self._locked.enter_context(working_folder(Path(tempfile.gettempdir()), _FOLDER))
             name = _result_name(name, tgt)
             job = DocumentJob(secrets.token_hex(16), name, src, tgt, caller, options, terms, memory, self._folder)
             self._jobs[job.id] = job
             try:
-                await asyncio.to_thread(job.source_path.write_bytes, raw)
-            except OSError:
+                await run_to_end(partial(job.source_path.write_bytes, raw))
+            except BaseException:  # also if the request is cancelled meanwhile
                 self._forget(job)
                 raise
         except OSError as error:  # the disk is full, or the folder is gone
@@ -339,26 +339,9 @@ class Documents:
             path.unlink(missing_ok=True)
 
 
-@contextmanager
-def _new_folder() -> Iterator[Path]:
-    """Yield a new folder that only this user can read, locked against `remove_leftovers`; delete it after the block."""
-    folder = Path(tempfile.mkdtemp(prefix=f".{_FOLDER}"))
-    try:
-        with locked(folder):  # before it has the name that others look for
-            folder = folder.rename(folder.with_name(folder.name.removeprefix(".")))
-            yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def remove_leftovers() -> None:
-    """Delete the documents of this user's services that were killed. A running service locks its folder."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):
-        with suppress(MtkitError, OSError):  # it is in use, or has just been deleted
-            is_ours = not folder.is_symlink() and folder.stat().st_uid == os.geteuid()
-            if is_ours and (folder / LOCK).exists():
-                with locked(folder):
-                    shutil.rmtree(folder, ignore_errors=True)
+    """Delete the documents of this user's services that were killed."""
+    remove_unlocked_folders(Path(tempfile.gettempdir()), _FOLDER)
 
 
 def _result_name(name: str, tgt: str) -> str:

@@ -143,6 +143,18 @@ def test_files_are_in_a_folder_that_only_this_user_can_read():
     assert run(scenario) == 0o700
 
 
+def test_a_document_whose_request_is_cancelled_while_it_is_stored_is_forgotten():
+    async def scenario(jobs, service):
+        request = asyncio.create_task(submit(jobs, b"held"))
+        while not jobs._jobs:
+            await asyncio.sleep(0)
+        request.cancel()
+        await asyncio.wait((request,))
+        return request.cancelled(), len(jobs._jobs)
+
+    assert run(scenario) == (True, 0)
+
+
 def test_documents_of_a_killed_service_are_deleted_and_those_of_a_running_one_stay(monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     killed, not_ours, link = (tmp_path / f"mtkit-documents-{name}" for name in ("killed", "other", "link"))
@@ -353,7 +365,7 @@ def test_a_full_disk_refuses_the_document(monkeypatch):
 
 def test_a_full_disk_without_room_for_the_folder_refuses_the_document(monkeypatch):
     async def scenario(jobs, service):
-        def full(prefix):
+        def full(prefix, dir):
             raise OSError(28, "No space left on device")
 
         with monkeypatch.context() as patched:

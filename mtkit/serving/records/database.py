@@ -1,6 +1,5 @@
 """A SQLite file that several threads and processes may use, and that survives a crash."""
 
-import asyncio
 import os
 import sqlite3
 import threading
@@ -12,6 +11,7 @@ from typing import TypeVar
 from mtkit.console import log
 from mtkit.errors import MtkitError
 from mtkit.serving.refusals import Busy
+from mtkit.serving.threads import run_to_end
 
 _VERSION = 1
 _WAIT_S = 5.0  # for another process that writes
@@ -61,7 +61,7 @@ class Database:
         Raises Busy if the file cannot be written now, and any error that work raises.
         """
         try:
-            return await asyncio.to_thread(self._transaction, work)
+            return await run_to_end(lambda: self._transaction(work))
         except sqlite3.OperationalError as error:
             log.error(f"{self._path}: {error}")
             raise Busy("the service cannot read or store this now; try again later", retry_after_s=10) from None

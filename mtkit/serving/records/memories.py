@@ -5,22 +5,24 @@ import io
 import secrets
 import sqlite3
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from mtkit.console import log, log_fault
 from mtkit.errors import MtkitError
-from mtkit.files import TEMPORARY
+from mtkit.files import LOCK, open_locked, remove_unlocked_folders, working_folder
 from mtkit.memory.index import Memory
 from mtkit.pair_files import tmx
 from mtkit.pair_files.pairs import Languages
 from mtkit.serving.caller import Caller
 from mtkit.serving.records.database import Database, time_text
 from mtkit.serving.refusals import BadRequest, Fault, NotFound, Refusal, TooLarge, without_options
+from mtkit.serving.threads import run_to_end
 from mtkit.serving.workers.pool import WorkerDied, start_worker
 from mtkit.text.characters import tidied
 
@@ -30,6 +32,7 @@ _MOST_NAME_BYTES = 1024
 _KEEP = timedelta(hours=1)  # until an upload must arrive, and a download may be fetched
 _PART_CHARS = 1 << 16
 _UPLOAD, _MEMORY = ".upload", ".memory"  # file extensions
+_WORKING = "working-"  # beginning of the name of the folder of a running service
 _FAULT = "the service failed on this file; its log says why"
 _NO_JOB = "no such import or export"
 _STOPPED = "the service was stopped before the file was read; import it again"
@@ -124,9 +127,11 @@ class Memories:
             raise MtkitError(f"{folder}: cannot keep translation memories: {error.strerror}") from None
         self._folder, self._most_units, self._most_bytes, self._deadline_s = folder, most_units, most_bytes, deadline_s
         self._database = Database(folder / "memories.sqlite", "translation memories", _SCHEMA)
+        self._locked = ExitStack()
+        # Other services may use the same folder, so what this one has not finished is in a folder that it locks.
+        self._working = self._locked.enter_context(working_folder(folder, _WORKING))
         self._delete_leftovers()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._imports = set[str]()  # ids of the jobs that tasks of this process work on
         self._indexing = asyncio.Semaphore(1)
 
     async def all_of(self, caller: Caller) -> list[StoredMemory]:
@@ -149,9 +154,9 @@ class Memories:
         def work(connection: sqlite3.Connection) -> None:
             _memory(connection, id, caller)
             connection.execute("DELETE FROM memory WHERE id = ?", [id])
+            self._path(id).unlink(missing_ok=True)  # here, because the request may be cancelled
 
         await self._database.run(work)
-        self._path(id).unlink(missing_ok=True)
 
     async def read(self, id: str, caller: Caller, work: Callable[[Memory], _T]) -> _T:
         """Run work on a memory in a thread, and return its result. Raises NotFound."""
@@ -216,14 +221,37 @@ class Memories:
             [owner] = connection.execute("SELECT caller FROM job WHERE id = ?", [id]).fetchone()
             if owner != caller.name:
                 raise NotFound(_NO_JOB)
-            # Within the transaction, because an import leaves `_imports` after it has recorded its end.
-            has_stopped = job.status == "processing" and id not in self._imports
+            # Within the transaction, because an import deletes its upload after it has recorded its end.
+            has_stopped = job.status == "processing" and not self._is_in_work(id)
             return replace(job, status="failed", error=_STOPPED) if has_stopped else job
 
         return await self._database.run(work)
 
+    def _is_in_work(self, id: str) -> bool:
+        """Return whether this service, or another one that uses the folder, works on an import."""
+        for upload in self._folder.glob(f"{_WORKING}*/{id}{_UPLOAD}"):
+            if upload.parent == self._working:
+                return True
+            with open_locked(upload.with_name(LOCK)) as lock:
+                if lock is None:
+                    return True
+        return False
+
     async def receive(self, secret: str, raw: bytes) -> None:
         """Take the file of an import; store and index it after this call. Raises Refusal."""
+        if len(raw) > self._most_bytes:
+            raise TooLarge(f"the file has {len(raw) / 1e6:.1f} MB; the limit is {self._most_bytes / 1e6:g} MB")
+        # If the request is cancelled now, the import goes on: its record may already say that it is processed.
+        await asyncio.shield(self._start(self._accept(secret, raw)))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _accept(self, secret: str, raw: bytes) -> None:
+        """Record that a file has come, and start its import. Raises Refusal."""
 
         def work(connection: sqlite3.Connection) -> tuple[MemoryJob, str]:
             job = _job(connection, "secret", secret)
@@ -231,15 +259,11 @@ class Memories:
                 raise NotFound("no import waits for a file at this address; start another one")
             connection.execute("UPDATE job SET status = 'processing' WHERE id = ?", [job.id])
             [caller] = connection.execute("SELECT caller FROM job WHERE id = ?", [job.id]).fetchone()
-            self._imports.add(job.id)  # before others can see the new status
+            self._upload(job.id).touch()  # before others can see the new status
             return job, caller
 
-        if len(raw) > self._most_bytes:
-            raise TooLarge(f"the file has {len(raw) / 1e6:.1f} MB; the limit is {self._most_bytes / 1e6:g} MB")
         job, caller = await self._database.run(work)
-        task = asyncio.get_running_loop().create_task(self._import(job, caller, raw))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._start(self._import(job, caller, raw))
 
     async def download(self, secret: str) -> Iterator[str]:
         """Return the file of an export, a TMX, in parts. Raises NotFound."""
@@ -262,9 +286,9 @@ class Memories:
 
     async def _import(self, job: MemoryJob, caller: str, raw: bytes) -> None:
         """Store and index an uploaded file, and end its job whatever happens."""
-        id, upload, problem = str(uuid.uuid4()), self._folder / f"{job.id}{_UPLOAD}", _STOPPED
+        id, upload, problem = str(uuid.uuid4()), self._upload(job.id), _STOPPED
         try:
-            await asyncio.to_thread(upload.write_bytes, raw)
+            await run_to_end(partial(upload.write_bytes, raw))
             del raw  # other imports may come first
             async with self._indexing:
                 await self._index(job, caller, id, upload)
@@ -279,20 +303,21 @@ class Memories:
             problem = _FAULT
         finally:
             if problem:
-                _delete(self._path(id))
                 try:
                     self._database.run_now(lambda connection: _fail(connection, job.id, id, problem))
-                except MtkitError as error:  # without a task the job counts as failed, too
+                except MtkitError as error:  # without an upload the job counts as failed, too
                     log.error(str(error))
+                _delete(self._path(id))
+            _delete(self._working / self._path(id).name)
             _delete(upload)
-            self._imports.discard(job.id)
 
     async def _index(self, job: MemoryJob, caller: str, id: str, upload: Path) -> None:
         """Index an uploaded file as a memory with this id. Raises Refusal."""
         query = "SELECT coalesce(sum(n_units), 0) FROM memory WHERE caller = ?"
         [n_units] = await self._database.run(lambda connection: connection.execute(query, [caller]).fetchone())
         most = max(0, self._most_units - n_units)
-        settings = {"source": str(upload), "name": job.name, "result": str(self._path(id)), "most": most}
+        result = self._working / self._path(id).name
+        settings = {"source": str(upload), "name": job.name, "result": str(result), "most": most}
         worker = await start_worker("mtkit.serving.workers.memory_worker", settings)
         try:
             facts = await worker.ask({}, self._deadline_s)
@@ -315,17 +340,20 @@ class Memories:
         def add(connection: sqlite3.Connection) -> None:
             connection.execute("INSERT INTO memory VALUES (?, ?, ?, ?, ?, ?, ?)", values)
             connection.execute(done, [id, facts["n_skipped"], job.id])
+            result.replace(self._path(id))  # here, because another service deletes memories without a record
 
         await self._database.run(add)
 
     def _delete_leftovers(self) -> None:
         """Delete the files that a process left behind when it was killed."""
-        rows = self._database.run_now(lambda connection: connection.execute("SELECT id FROM memory").fetchall())
-        memories = {self._path(id) for (id,) in rows}
-        for path in self._folder.iterdir():
-            is_lost = path.suffix == _MEMORY and path not in memories
-            if is_lost or path.suffix == _UPLOAD or (path.suffix == TEMPORARY and f"{_MEMORY}." in path.name):
+        remove_unlocked_folders(self._folder, _WORKING)
+
+        def work(connection: sqlite3.Connection) -> None:
+            memories = {self._path(id) for (id,) in connection.execute("SELECT id FROM memory")}
+            for path in set(self._folder.glob(f"*{_MEMORY}")) - memories:
                 _delete(path)
+
+        self._database.run_now(work)
 
     async def close(self) -> None:
         """Stop all imports and close the file."""
@@ -333,10 +361,14 @@ class Memories:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._locked.close()
         self._database.close()
 
     def _path(self, id: str) -> Path:
         return self._folder / f"{id}{_MEMORY}"
+
+    def _upload(self, job: str) -> Path:
+        return self._working / f"{job}{_UPLOAD}"
 
 
 def _delete(path: Path) -> None:
