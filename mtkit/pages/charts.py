@@ -13,6 +13,7 @@ _WIDTH, _HEIGHT = 760, 320  # of the whole drawing; a unit is a pixel at full si
 _LEFT, _RIGHT, _TOP, _BOTTOM = 76, 14, 14, 46  # margins around the plot
 _N_COLOURS = 8  # --c0 to --c7 of the page
 _DASHES = ("none", "8 4", "2 3", "10 3 2 3")  # distinguish lines without colours
+_LETTER, _LINE = 7.5, 16  # width of a letter and height of a line of text at 13 pixels, at most
 _MARKED, _HOVERED = 40, 200  # at most this many points of a line are visible, or show their value on hover
 
 
@@ -33,6 +34,16 @@ class Bars:
     values: Sequence[float | None]
     lows: Sequence[float | None] | None = None
     highs: Sequence[float | None] | None = None
+
+
+@dataclass(frozen=True)
+class Point:
+    """A named place in a plane; the note stands behind its name."""
+
+    name: str
+    x: float
+    y: float
+    note: str = ""
 
 
 def line_chart(series: Sequence[Series], *, x_label: str, y_label: str, title: str) -> Markup:
@@ -85,6 +96,48 @@ def bar_chart(groups: Sequence[str], series: Sequence[Bars], *, y_label: str, ti
         for i in range(len(series))
     ]
     return _figure(title, parts, [bars.name for bars in series], swatches)
+
+
+def scatter_chart(points: Sequence[Point], *, x_label: str, y_label: str, title: str) -> Markup:
+    """Draw points with their names and notes next to them; they show their values on hover."""
+    xs = _Axis.around((point.x for point in points), _LEFT, _WIDTH - _RIGHT)
+    ys = _Axis.around((point.y for point in points), _HEIGHT - _BOTTOM, _TOP)
+    parts = [_grid(ys), _x_ticks(xs), _labels(x_label, y_label)]
+    taken: list[_Box] = []
+    for i, point in enumerate(points):
+        text = f"{point.name}, {point.note}" if point.note else point.name
+        box = _free_box(xs(point.x), ys(point.y), _LETTER * len(text), taken)
+        taken.append(box)
+        hover = f"{point.name}: {y_label} {_plain(point.y)}, {x_label} {_plain(point.x)}"
+        dot = Markup('<circle class="point" cx="{}" cy="{}" r="6" style="fill:var(--c{})"><title>{}</title></circle>')
+        label = Markup('<text x="{}" y="{}" text-anchor="{}">{}</text>')
+        end, anchor = (box.left, "start") if box.left > xs(point.x) else (box.right, "end")
+        parts.append(dot.format(_at(xs(point.x)), _at(ys(point.y)), i % _N_COLOURS, hover))
+        parts.append(label.format(_at(end), _at(box.bottom), anchor, text))
+    return _figure(title, parts, [point.name for point in points])
+
+
+@dataclass(frozen=True)
+class _Box:
+    """The place of a line of text."""
+
+    left: float
+    right: float
+    bottom: float  # the line that its letters stand on
+
+    def meets(self, other: "_Box") -> bool:
+        """Return whether two texts would overlap."""
+        return abs(self.bottom - other.bottom) < _LINE and self.left < other.right and other.left < self.right
+
+
+def _free_box(x: float, y: float, width: float, taken: Sequence[_Box]) -> _Box:
+    """Return a place next to a point for a text: to the right if there is room, and off the other texts."""
+    left = x + 11 if x + 11 + width <= _WIDTH - _RIGHT else x - 11 - width
+    for shift in (0, -1, 1, -2, 2, -3, 3, -4, 4):
+        box = _Box(left, left + width, y + 4 + shift * _LINE)
+        if _TOP + 8 <= box.bottom <= _HEIGHT - _BOTTOM - 4 and not any(map(box.meets, taken)):
+            return box
+    return _Box(left, left + width, y + 4)
 
 
 @dataclass(frozen=True)
@@ -205,23 +258,25 @@ def _labels(x_label: str, y_label: str) -> Markup:
 
 def _group_name(name: str, middle: float, room: float) -> Markup:
     """Draw the name under its group, shortened to fit; the hover text has the full name."""
-    n_fit = max(3, int(room / 7.5))  # letters at 13 pixels
+    n_fit = max(3, int(room / _LETTER))
     return Markup('<text x="{}" y="{}" text-anchor="middle">{}<title>{}</title></text>').format(
         _at(middle), _HEIGHT - _BOTTOM + 19, shortened(name, n_fit), name
     )
 
 
-def _figure(title: str, parts: Sequence[Markup], names: Sequence[str], swatches: Sequence[Markup]) -> Markup:
-    """Assemble title, drawing and legend; the drawing scrolls on a narrow page."""
+def _figure(title: str, parts: Sequence[Markup], names: Sequence[str], swatches: Sequence[Markup] = ()) -> Markup:
+    """Assemble title, drawing and legend, if there are swatches; the drawing scrolls on a narrow page."""
     legend = Markup("").join(
         Markup('<li><svg viewBox="0 0 26 12" aria-hidden="true">{}</svg>{}</li>').format(swatch, name)
-        for name, swatch in zip(names, swatches, strict=True)
+        for name, swatch in zip(names, swatches, strict=bool(swatches))
     )
+    if swatches:
+        legend = Markup('<ul class="legend">{}</ul>').format(legend)
     return Markup(
         '<figure class="chart"><figcaption>{0}</figcaption>'
         '<div class="scroll" tabindex="0" role="region" aria-label="{0}">'
         '<svg viewBox="0 0 {1} {2}" role="img" aria-label="{3}">{4}</svg></div>'
-        '<ul class="legend">{5}</ul></figure>'
+        "{5}</figure>"
     ).format(title, _WIDTH, _HEIGHT, f"{title}: {', '.join(names)}", Markup("").join(parts), legend)
 
 

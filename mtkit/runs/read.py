@@ -12,6 +12,7 @@ from mtkit.config.reading.loading import load_written_config
 from mtkit.config.schema import Config
 from mtkit.evaluation.metrics.scores import MetricScore
 from mtkit.files import parse_json, write_text
+from mtkit.runs import frontier
 from mtkit.runs.record import read_record
 from mtkit.training.metrics_log import read_metrics
 from mtkit.training.update.checkpoint import Checkpoints
@@ -47,6 +48,7 @@ class RunFiles:
     training: Mapping[str, Any] | None  # of the bundle's manifest; None: the run has not finished
     dev: dict[str, Scores]  # of the bundle, by dev set; none if the run has not finished
     test: Scores | None  # of the bundle, if `mtkit evaluate` has scored it
+    measured: frontier.Measured | None  # of a finished student and its teacher
 
     @property
     def before(self) -> Mapping[str, float] | None:
@@ -102,6 +104,7 @@ def read_run(run_dir: Path) -> RunFiles:
         training=training,
         dev=_dev_scores(training, record) if training else {},
         test=_read_test_scores(run_dir, manifest) if training else None,
+        measured=frontier.read(run_dir) if training else None,
     )
 
 

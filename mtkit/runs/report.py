@@ -14,9 +14,9 @@ from mtkit.data.corpus import evenly_spaced
 from mtkit.data.mixture import Draw, uses
 from mtkit.evaluation.metrics.scores import MetricScore
 from mtkit.languages import SIDES
-from mtkit.pages.charts import Series, line_chart
+from mtkit.pages.charts import Point, Series, line_chart, scatter_chart
 from mtkit.pages.page import duration, thousands, write_page
-from mtkit.runs import classifier_words, report_words
+from mtkit.runs import classifier_words, frontier, report_words
 from mtkit.runs.read import RunFiles, keep_test_scores, read_run
 from mtkit.runs.report_words import language, language_codes, names_languages, spoken
 from mtkit.tokens.changed_characters import Changes
@@ -97,6 +97,7 @@ def write_report(run_dir: Path) -> Path:
         facts=list(_facts(run)),
         scores=[(name, scores) for name, scores in (*run.dev.items(), ("test", run.test)) if scores],
         changes=list(_before_and_after(run)),
+        frontier=_frontier(run),
         samples=_sample_stories(run),
         charts=list(_charts(run)),
         text=run.record.get("text"),
@@ -152,6 +153,24 @@ def _before_and_after(run: RunFiles) -> Iterator[tuple[str, float, float]]:
         for name, after in run.training["dev"].items():
             if name in run.before:
                 yield name.removeprefix("dev."), run.before[name], after
+
+
+def _frontier(run: RunFiles) -> dict[str, Any] | None:
+    """Return the picture and the figures of a student, its teacher and its other students; None for other runs."""
+    measured = run.measured
+    if measured is None:
+        return None
+    name = run.run_dir.absolute().name
+    others = frontier.other_students(run.run_dir, measured)
+    rows = [("teacher", measured.teacher), (f"{name} (this student)", measured.student), *others.items()]
+    points = [Point(who, one.words_per_s, one.bleu, f"{one.megabytes:.1f} MB") for who, one in rows]
+    chart = scatter_chart(
+        points,
+        x_label="source words a second, one core",
+        y_label="BLEU on dev, 0 to 100",
+        title="Quality and speed: upper right is better",
+    )
+    return {"chart": chart, "rows": rows, "n_sentences": measured.n_sentences, "has_others": bool(others)}
 
 
 def _sample_stories(run: RunFiles) -> list[SampleStory]:

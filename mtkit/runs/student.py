@@ -30,7 +30,11 @@ from mtkit.interop.parity import DEFAULT_TOLERANCES, ComparedText, n_translated
 from mtkit.interop.reimported import export_bundle
 from mtkit.interop.support import export_problems
 from mtkit.pair_files.lines import read_lines, require_regular
+from mtkit.runs import frontier
+from mtkit.runs.frontier import Figures
+from mtkit.runs.report import refresh_report
 from mtkit.runs.train import train
+from mtkit.text.words import words_of
 from mtkit.training.preparation.prepare import check_early
 from mtkit.training.preparation.rule import GUIDED_ALIGNMENT
 from mtkit.translation.translator import Translator
@@ -50,15 +54,6 @@ _AS_TYPED = {"lower_case": 0.03, "no_final_mark": 0.03, "typos": 0.05}
 _SCORED = 500  # sentences of dev
 _WARMING_UP = 32  # sentences before the clock starts, because the first ones load compiled loops
 _RESTORE = "put the files back"
-
-
-@dataclass(frozen=True)
-class Figures:
-    """The quality, size and speed of a model."""
-
-    bleu: float  # on dev
-    megabytes: float  # of the file with its weights
-    sentences_per_s: float  # on one core
 
 
 @dataclass(frozen=True)
@@ -105,13 +100,18 @@ def make_student(
     dev = read_dev_text(cfg.data.dev, _SCORED, config=bundle / "config.yaml", remedy=_RESTORE)
     browser = _export(read_bundle(bundle), dev, out / BROWSER)
     weights = bundle / "model.safetensors" if browser is None else next(browser.glob("model.*.bin"))
-    log.info(f"measuring the teacher and the student on {counted(sum(len(one.pairs) for one in dev), 'sentence')}")
-    return Student(
-        bundle,
-        browser,
-        _figures(files, files.folder / "model.safetensors", dev),
-        _figures(read_bundle(bundle), weights, dev),
+    n_sentences = sum(len(one.pairs) for one in dev)
+    log.info(f"measuring the teacher and the student on {counted(n_sentences, 'sentence')}")
+    measured = frontier.Measured(
+        files.manifest["sha256"]["model.safetensors"],
+        n_sentences,
+        figures_of(files, files.folder / "model.safetensors", dev),
+        figures_of(read_bundle(bundle), weights, dev),
     )
+    frontier.keep(out, measured)
+    if report := refresh_report(out):
+        log.info(f"report: {report}#frontier")
+    return Student(bundle, browser, measured.teacher, measured.student)
 
 
 def _require_text(files: BundleFiles, text: Path | None) -> None:
@@ -271,9 +271,9 @@ def _export(files: BundleFiles, dev: Sequence[DevText], out: Path) -> Path | Non
     return out
 
 
-def _figures(files: BundleFiles, weights: Path, dev: Sequence[DevText]) -> Figures:
+def figures_of(files: BundleFiles, weights: Path, dev: Sequence[DevText]) -> Figures:
     """Measure a model on dev, in one thread."""
-    translations, seconds = [], 0.0
+    translations, seconds, n_words = [], 0.0, 0
     for one in dev:
         tagged = read_bundle(files.folder, [f"decode.tag={one.tag or 'null'}"])
         translator = Translator.from_bundles([tagged], threads=1, device="cpu")
@@ -282,6 +282,7 @@ def _figures(files: BundleFiles, weights: Path, dev: Sequence[DevText]) -> Figur
         started = time.perf_counter()
         translations += translator.translate(lines)
         seconds += time.perf_counter() - started
+        n_words += sum(len(words_of(line)) for line in lines)
     references = [pair.tgt for one in dev for pair in one.pairs]
     bleu = corpus_bleu(translations, references, MetricSettings(tokenizer_for(files.config.data.tgt_lang)))
-    return Figures(bleu, weights.stat().st_size / 1e6, len(translations) / seconds)
+    return Figures(bleu, weights.stat().st_size / 1e6, len(translations) / seconds, n_words / seconds)

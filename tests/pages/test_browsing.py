@@ -5,7 +5,7 @@ import math
 import pytest
 from browsing import check_page, open_page
 
-from mtkit.pages.charts import Bars, Series, bar_chart, line_chart
+from mtkit.pages.charts import Bars, Point, Series, bar_chart, line_chart, scatter_chart
 from mtkit.pages.page import environment
 
 ALL_PARTS = """{% extends "base.html.j2" %}
@@ -15,7 +15,7 @@ ALL_PARTS = """{% extends "base.html.j2" %}
 <dl class="facts"><div><dt>BLEU</dt><dd>{{ 34.256|fixed }}</dd></div>
 <div><dt>Time</dt><dd>{{ 3723|duration }}</dd></div></dl>
 <h2 id="here">Charts</h2>
-{{ lines }}{{ bars }}
+{{ lines }}{{ bars }}{{ points }}
 <div class="controls"><label>Layer <select><option>1</option></select></label>
 <button aria-pressed="true">on</button><button aria-pressed="false">off</button></div>
 <div class="scroll" tabindex="0" role="region" aria-label="Figures"><table><caption>Wide</caption>
@@ -49,7 +49,9 @@ def test_all_that_the_base_offers_reads_well_everywhere(browser, page_of, tmp_pa
     series += [Series(f"line {i}", [100, 5000], [i, i / 2]) for i in range(1, 9)]  # every colour
     lines = line_chart(series, x_label="step", y_label="nats", title="Loss")
     bars = bar_chart(["a", "b" * 40], [Bars("ours", [3, -1], [2, -2], [4, 0])], y_label="BLEU", title="By length")
-    check_page(browser, page_of(ALL_PARTS, lines=lines, bars=bars), tmp_path)
+    places = [Point("teacher", 3640, 39, "27 MB"), Point("student", 5972, 37, "11 MB")]
+    points = scatter_chart(places, x_label="words a second", y_label="BLEU", title="Quality and speed")
+    check_page(browser, page_of(ALL_PARTS, lines=lines, bars=bars, points=points), tmp_path)
     shots = sorted(path.name for path in tmp_path.glob("*.png"))
     assert shots == ["page-dark-1400.png", "page-light-400.png"]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.pages.charts import Bars, Series, bar_chart, line_chart
+from mtkit.pages.charts import Bars, Point, Series, bar_chart, line_chart, scatter_chart
 
 
 def parsed(chart):
@@ -22,6 +22,10 @@ def elements(chart, tag, **attributes):
 
 def lines(*series):
     return line_chart(series, x_label="step", y_label="loss", title="Loss")
+
+
+def scattered(*points):
+    return scatter_chart(points, x_label="words a second", y_label="BLEU", title="Quality and speed")
 
 
 def bars(groups, *series):
@@ -149,3 +153,29 @@ def test_the_marked_values_are_round_few_and_around_the_data(low, width):
 def test_the_marked_values_are_as_a_person_would_mark_them(low, high, marked):
     texts = elements(lines(Series("a", [0, 1], [low, high])), "text", **{"text-anchor": "end", "x": "69"})
     assert [text.text for text in texts] == marked
+
+
+def test_points_of_a_plane_lie_in_proportion_and_have_their_names_and_notes():
+    chart = scattered(Point("a", 0, 30, "27 MB"), Point("b", 100, 32, "<11> MB"), Point("c", 400, 38))
+    (x0, y0), (x1, y1), (x2, y2) = places(chart)
+    assert (x2 - x0) == pytest.approx(4 * (x1 - x0), abs=0.5) and x0 < x1
+    assert (y0 - y2) == pytest.approx(4 * (y0 - y1), abs=0.5) and y0 > y1
+    labels = [text.text for text in elements(chart, "text")]
+    assert {"a, 27 MB", "b, <11> MB", "c", "words a second", "BLEU"} <= set(labels)
+    assert elements(chart, "circle")[1].find("title").text == "b: BLEU 32, words a second 100"
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=4))
+def test_the_names_of_a_few_points_neither_overlap_nor_leave_the_drawing(pairs):
+    chart = scattered(*(Point(f"student-{i}", x, y, "10.9 MB") for i, (x, y) in enumerate(pairs)))
+    texts = [e for e in elements(chart, "text") if e.text.startswith("student-")]
+    width = 7 * len("student-0, 10.9 MB")  # letters at 13 pixels
+    spans = []
+    for text in texts:
+        x, y = float(text.get("x")), float(text.get("y"))
+        left = x if text.get("text-anchor") == "start" else x - width
+        assert left >= 0 and left + width <= 760 and 12 <= y <= 274, "within the plot"
+        spans.append((left, left + width, y))
+    for i, (left, right, y) in enumerate(spans):
+        for other_left, other_right, other_y in spans[:i]:
+            assert abs(y - other_y) >= 13 or right <= other_left or other_right <= left

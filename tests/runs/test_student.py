@@ -19,8 +19,9 @@ from mtkit.config.tokenizer import TokenizersConfig
 from mtkit.data.corpus import read_pairs
 from mtkit.errors import ConfigError, DataError, MtkitError
 from mtkit.model.transformer import Transformer
-from mtkit.runs import student
-from mtkit.runs.student import Figures, make_student, share_in
+from mtkit.runs import frontier, student
+from mtkit.runs.frontier import Figures
+from mtkit.runs.student import make_student, share_in
 from mtkit.tokens.tokenizer import Tokenizer
 
 SOURCES = [f"source {n}" for n in range(400)]
@@ -92,7 +93,7 @@ class StandIns:
         return SimpleNamespace(searches=[SimpleNamespace(equal_lines=3)])
 
     def figures(self, files, weights, dev):
-        return Figures(40.0, weights.stat().st_size, 100.0)
+        return Figures(40.0, weights.stat().st_size, 100.0, 600.0)
 
 
 @pytest.fixture(autouse=True)
@@ -102,7 +103,7 @@ def work(monkeypatch, save_model) -> StandIns:
     for name in ("with_teachers_text", "train", "export_bundle"):
         monkeypatch.setattr(student, name, getattr(work, name))
     monkeypatch.setattr(student, "_seconds_per_line", work.seconds_per_line)
-    monkeypatch.setattr(student, "_figures", work.figures)
+    monkeypatch.setattr(student, "figures_of", work.figures)
     return work
 
 
@@ -128,6 +129,10 @@ def test_languages_text_and_tokenizer_are_the_teachers(teacher, work, tmp_path):
     assert work.sources == SOURCES
     assert (made.bundle, made.browser) == (tmp_path / "out" / "model", tmp_path / "out" / "browser")
     assert made.figures.megabytes == 4, "of the file that the browser loads"
+    measured = frontier.read(tmp_path / "out")
+    assert measured is not None
+    assert (measured.teacher, measured.student) == (made.teacher_figures, made.figures)
+    assert measured.n_sentences == len(SOURCES)
 
 
 def test_the_teachers_own_shares_of_changed_text_stay(save_model, work, tmp_path):

@@ -35,7 +35,8 @@ def make_student(
     The teacher translates its training text in at most a third of the budget, and the student trains in the rest. If
     there is no time for all lines, the student learns the others from their references, or not at all with --text.
     FOLDER/model is the student, and FOLDER/browser contains it in Bergamot's format. The command prints the dev BLEU,
-    the size of the weights, and the speed of both models. The same command resumes; a longer budget trains for longer.
+    the size of the weights, and the speed of both models; FOLDER/report.html has a picture of them, with the teacher's
+    other students next to FOLDER. The same command resumes; a longer budget trains for longer.
     """
     since = time.monotonic()
     check_other_folder(out)
@@ -46,9 +47,11 @@ def make_student(
     from mtkit.runs import student
 
     made = student.make_student(teacher, out, budget, shape, text, since)
-    print(f"{'':<8}{'dev BLEU':>9}{'MB':>7}{'sentences/s':>13}  (one core)")
+    print(f"{'':<8}{'dev BLEU':>9}{'MB':>7}{'sentences/s':>13}{'words/s':>9}  (of the source, one core)")
     for name, figures in (("teacher", made.teacher_figures), ("student", made.figures)):
-        print(f"{name:<8}{figures.bleu:>9.2f}{figures.megabytes:>7.1f}{figures.sentences_per_s:>13.1f}")
+        print(
+            f"{name:<8}{figures.bleu:>9.2f}{figures.megabytes:>7.1f}{figures.sentences_per_s:>13.1f}{figures.words_per_s:>9,.0f}"
+        )
     print(made.bundle)
     if made.browser is not None:
         print(made.browser)
