@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from mtkit.cli import app
 from mtkit.config.schema import Config
-from mtkit.interop.bergamot.page import write_translator
+from mtkit.interop.bergamot.page import write_keeper, write_translator
 
 # It answers as the engine's worker does. "how many bytes" tells what it loaded, and "crash" stops it.
 ENGINE = """
@@ -27,7 +27,8 @@ self.addEventListener("message", ({data: {id, name, args}}) => {
   }
   const texts = name === "translate" ? args[0].texts : [];
   if (texts.some(({text}) => text.includes("crash"))) return self.postMessage({id, error: {message: "abort(1)"}});
-  const shown = ({text, html}) => text === "how many bytes" ? sizes : (html ? "HTML: " : "") + text.toUpperCase();
+  const shown = ({text, html}) => text === "how many bytes" ? sizes : text.includes("letters") ? `asked: ${text}`
+    : (html ? "HTML: " : "") + text.toUpperCase();
   self.postMessage({id, result: texts.map(text => ({target: {text: shown(text)}}))});
 });
 """
@@ -99,6 +100,39 @@ def test_it_translates_while_one_types_and_needs_no_network(browser, exported):
         names += ["srcvocab.src-tgt.spm", "trgvocab.src-tgt.spm"]
         sizes = " ".join(str((exported / "model" / name).stat().st_size) for name in names)
         translated(page, "how many bytes", sizes)
+
+
+def test_text_in_capitals_reaches_the_engine_as_sentences(browser, exported):
+    with served(exported) as (_, address), open_page(browser, address) as page:
+        page.wait_for_selector("body[data-ready]")
+        page.evaluate("worker.addEventListener('message', ({data: {result}}) => { window.last = result; })")
+        for text, sent, shown in [
+            ("THESE LETTERS.  I AM HERE", "These letters.  I am here", "ASKED: THESE LETTERS.  I AM HERE"),
+            ("I'M IN 3 LETTERS", "I'm in 3 letters", "ASKED: I'M IN 3 LETTERS"),
+            ("The letters of NATO", "The letters of NATO", "asked: The letters of NATO"),
+        ]:
+            translated(page, text, shown)
+            assert page.evaluate("last[0].target.text") == f"asked: {sent}"
+
+
+def test_it_opens_without_a_network_and_takes_a_new_version_as_a_whole(browser, exported, tmp_path):
+    folder = shutil.copytree(exported, tmp_path / "copy")
+    with served(folder) as (server, address), open_page(browser, address) as page:
+        page.wait_for_selector("body[data-ready]")
+        worker = folder / "engine" / "translator-worker.js"
+        worker.write_text(ENGINE.replace("toUpperCase", "toLowerCase"))
+        write_keeper(folder)
+        page.reload()  # the old files, while the browser loads the new ones
+        translated(page, "One.", "ONE.")
+        page.wait_for_selector("#note:has-text('newer version')")
+        page.reload()
+        translated(page, "One.", "one.")
+        server.shutdown()
+        page.context.set_offline(True)
+        page.goto(f"{address}index.html?again")
+        page.wait_for_selector("body[data-ready]")
+        translated(page, "One.", "one.")
+        assert page.evaluate("caches.keys().then(names => names.length)") == 1
 
 
 def test_it_copies_without_https_too(browser, exported):

@@ -1,18 +1,20 @@
 """Write a page that translates in the browser: the page, the model, and the engine from its npm package.
 
-Any server of static files can host the folder. The engine needs one thread and no special headers.
+Any server of static files can host the folder. The engine needs one thread and no special headers. Where a browser
+allows it (by HTTPS, or from this machine), it keeps the files, so that the page also opens without a network.
 """
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
 
 from mtkit.config.schema import Config
 from mtkit.errors import MtkitError
-from mtkit.files import write_text
+from mtkit.files import sha256_file, write_text
 from mtkit.interop.handover import README
 from mtkit.languages import english_name
-from mtkit.pages.page import write_page
+from mtkit.pages.page import environment, write_page
 
 PACKAGE = "@browsermt/bergamot-translator"
 VERSION = "0.4.9"  # the version that we tested
@@ -62,6 +64,17 @@ def write_translator(folder: Path, cfg: Config, engine: Path) -> None:
         files={"model": model, "shortlist": shortlist, "vocabs": vocabularies},
         megabytes=f"{n_bytes / 1e6:.1f}",
     )
+    write_keeper(folder)
+
+
+def write_keeper(folder: Path) -> None:
+    """Write the service worker that keeps the page's files on the device."""
+    kept = sorted(path for path in folder.rglob("*") if path.suffix in (".js", ".wasm", ".bin", ".spm"))
+    sums = "".join(sha256_file(path) for path in (folder / "index.html", *kept))
+    names = ["./", *(path.relative_to(folder).as_posix() for path in kept)]
+    version = hashlib.sha256(sums.encode()).hexdigest()
+    script = environment().get_template("offline.js.j2").render(files=names, of_version=version)
+    write_text(folder / "offline.js", script)
 
 
 def _in_package() -> list[str]:
