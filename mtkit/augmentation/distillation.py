@@ -38,9 +38,9 @@ from mtkit.jobs.job import work_folder
 from mtkit.jobs.line_job import LineJobResult, Work
 from mtkit.jobs.shards import remove_folder
 from mtkit.languages import are_one_language
+from mtkit.scoring.pair_text import pair_of, pair_text
 from mtkit.translation.direction import check_source_text
 from mtkit.translation.loading import SharedTranslator, load_shared
-from mtkit.translation.pair_text import pair_of, pair_text
 from mtkit.translation.translator import Translator, n_best_problem
 
 FOLDER = "distilled"

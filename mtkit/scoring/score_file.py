@@ -16,9 +16,9 @@ from mtkit.config.data import CorpusFiles
 from mtkit.cores import usable_cores
 from mtkit.jobs import line_job
 from mtkit.jobs.executors import Executor
+from mtkit.scoring import pair_text as pair_texts
 from mtkit.scoring import scoring
 from mtkit.translation import loading
-from mtkit.translation import pair_text as pair_texts
 
 WINDOW_PAIRS = 1024
 
