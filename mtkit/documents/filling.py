@@ -16,7 +16,7 @@ from mtkit.text.inline import LONGEST_SENTENCE, Inline, Interval
 from mtkit.text.scripts import is_in_another_script
 from mtkit.text.transfer import transfer
 from mtkit.text.words import word_spans
-from mtkit.translation.segments import gap_after
+from mtkit.translation.candidates import gap_after
 
 LEFT = "left"  # the segment is as it was in the source
 CHECK = "check"  # its translation looks wrong

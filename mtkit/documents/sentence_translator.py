@@ -33,7 +33,7 @@ class SentenceTranslator:
         """patterns: of what is kept exactly. n_best, check_direction: as for `Translator.session`."""
         self._translator = translator
         protecting = translator.protecting(patterns)
-        self._protector = protecting.protector
+        self._protector = protecting.reader.protector
         self._session = protecting.session(n_best=n_best, check_direction=check_direction)
 
     def translate(self, batch: Sequence[Sentence], first_line: int | None = None) -> list[Translated]:
@@ -56,7 +56,7 @@ class SentenceTranslator:
 
     def in_memory(self, texts: Sequence[str]) -> set[str]:
         """Return those of the texts whose translations are in the translation memory, if there is one."""
-        matcher = self._translator.matcher
+        matcher = self._translator.reader.matcher
         return set() if matcher is None else {texts[index] for index in matcher.settled_lines(texts)}
 
     def align(self, pairs: Sequence[tuple[str, str]]) -> list[Alignment]:

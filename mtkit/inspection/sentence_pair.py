@@ -86,7 +86,7 @@ class Subject:
         ids = tokenizer.encode(text) if src is None else tokenizer.encode_translations([text], [src])[0]
         if not ids:
             raise DataError(f"the {what} is blank: give some text")
-        limit = self._translator.max_src_tokens()
+        limit = self._translator.max_src_tokens
         if len(ids) > limit:
             raise MtkitError(
                 f"the {what} has {len(ids)} tokens, more than the {limit} that the model translates in one piece "

@@ -263,7 +263,7 @@ def _score_difference(
     """
     pairs: list[tuple[list[int], Hypothesis]] = []
     for one, of_text in zip(comparisons, candidates, strict=True):
-        limit = one.exported.max_src_tokens(one.native.decode)
+        limit = one.exported.piece_search.max_src_tokens(one.native.decode)
         encoded = one.native.src_tokenizer.encode_batch(one.text.sources)
         pairs += [
             (ids, Hypothesis(c.ids, c.log_prob, c.score, c.finished))

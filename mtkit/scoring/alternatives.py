@@ -136,7 +136,7 @@ def _search(translator: Translator, text: str, prefixes: Sequence[Sequence[int]]
     unfinished = [prefix for prefix in prefixes if prefix[-1] != EOS_ID]
     candidates = iter(translator.search([text] * len(unfinished), prefixes=unfinished))
     return [
-        fill(translator.tgt_tokenizer.decode(prefix[:-1]), translator.replaced(text).values)
+        fill(translator.tgt_tokenizer.decode(prefix[:-1]), translator.reader.replaced(text).values)
         if prefix[-1] == EOS_ID
         else next(candidates)[0].text
         for prefix in prefixes
@@ -148,17 +148,17 @@ class _WordDistribution:
 
     def __init__(self, translator: Translator, text: str) -> None:
         self.models = native_models(translator.engine, "alternatives")
-        srcs = [tokenizer.encode(text) for tokenizer in translator.src_tokenizers]
+        srcs = [tokenizer.encode(text) for tokenizer in translator.reader.tokenizers]
         if not srcs[0]:
             raise MtkitError("the text is blank: it has no translation")
-        limit = translator.max_src_tokens()
+        limit = translator.max_src_tokens
         if (longest := max(map(len, srcs))) > limit:
             raise MtkitError(
                 f"the text has {longest} tokens, more than decode.max_src_tokens={limit}; give one sentence"
             )
         srcs *= len(self.models) if len(srcs) == 1 else 1
         self.tokenizer = translator.tgt_tokenizer
-        self.values = translator.replaced(text).values  # of the placeholders
+        self.values = translator.reader.replaced(text).values  # of the placeholders
         positions = translator.engine.max_positions
         self.max_tokens = math.inf if positions is None else positions - 1  # and EOS
         self.device = next(self.models[0].parameters()).device

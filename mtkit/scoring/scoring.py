@@ -174,11 +174,11 @@ def score_candidates(translator: "Translator", translations: "Sequence[Translati
     Raises MtkitError if the translator's engine is not the native one.
     """
     models = native_models(translator.engine, "token scores")
-    limit = translator.max_src_tokens()
+    limit = translator.max_src_tokens
     problems: list[str | None] = []
     members: list[list[ForcedPair]] = [[] for _ in models]
     for translation in translations:
-        [piece] = translator.cutter.encode([as_one_line(translation.src).strip()])
+        [piece] = translator.reader.cutter.encode([as_one_line(translation.src).strip()])
         srcs = list(piece.ids) * (len(models) if len(piece.ids) == 1 else 1)
         longest = max(map(len, srcs))
         in_segments = translation.n_segments > 1 or longest > limit

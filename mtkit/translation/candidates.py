@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mtkit.quality.faults import Fault
-from mtkit.translation.segments import join_segments
+from mtkit.text.sentences import ends_without_space
 
 if TYPE_CHECKING:
     from mtkit.memory.index import Match
@@ -53,6 +53,28 @@ def join_candidates(parts: Sequence[list[Candidate]], gaps: Sequence[str | None]
         )
         for kth in zip(*parts, strict=False)
     ]
+
+
+def join_segments(texts: Sequence[str], gaps: Sequence[str | None] = ()) -> str:
+    """Join translated segments into one line.
+
+    gaps: the white space before each segment, see `gap_after`; default: a space.
+    """
+    line = ""
+    for text, gap in zip(texts, gaps or [" "] * len(texts), strict=True):
+        line += gap_after(line, gap) + text if text else ""
+    return line
+
+
+def gap_after(line: str, gap: str | None) -> str:
+    """Return the white space to put between a line and the translation of its next segment.
+
+    gap: the white space in the source; None if it has none between two sentences, as in Chinese. Then there is a space
+    unless the translation puts none between its sentences, either.
+    """
+    if not line:
+        return ""
+    return ("" if ends_without_space(line) else " ") if gap is None else gap
 
 
 @dataclass(frozen=True, repr=False)

@@ -16,11 +16,10 @@ from mtkit.text.capitals import is_in_capitals
 from mtkit.text.characters import without_invisible
 from mtkit.text.inline import LONGEST_SENTENCE, Inline, cut, has_words_or_numbers
 from mtkit.text.lines import BREAK_TAG
-from mtkit.text.sentences import MASKS
+from mtkit.text.sentences import MASKS, part_spans, sentences
 from mtkit.tokens.placeholders import Replaced
 from mtkit.tokens.protected import NOTHING, Protected, Protector
 from mtkit.tokens.tokenizer import Tokenizer
-from mtkit.translation.segments import split_long
 
 if TYPE_CHECKING:
     from mtkit.memory.index import Match, Memory
@@ -241,6 +240,17 @@ class Matcher:
 
     def _settled(self, text: str, match: "Match") -> Piece:
         return Piece(text, self._no_ids, Replaced(text, {}), match=match)
+
+
+def split_long(text: str, fits: Callable[[str], bool]) -> list[str]:
+    """Split a text into segments that fit, in order, without the white space between them; [text] if all of it fits.
+
+    Each sentence becomes a segment, since models are trained on sentences. One that does not fit is cut into parts.
+    """
+    text = text.strip()
+    if fits(text):
+        return [text]
+    return [sentence[start:end] for sentence in sentences(text) for start, end in part_spans(sentence, fits)]
 
 
 def with_prefix(pieces: Sequence[Piece], prefix: tuple[int, ...]) -> list[Piece]:

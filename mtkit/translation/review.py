@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise, starmap
-from typing import Any, Protocol
+from typing import Any
 
 from mtkit.alignment.checks import Checks
 from mtkit.config.decoding import DecodeConfig
@@ -31,9 +31,9 @@ from mtkit.quality.faults import (
     length_error,
 )
 from mtkit.text.words import n_letters
-from mtkit.translation.candidates import Candidate, Translation, join_candidates
+from mtkit.translation.candidates import Candidate, Translation, join_candidates, join_segments
+from mtkit.translation.piece_search import PieceSearch
 from mtkit.translation.pieces import Piece
-from mtkit.translation.segments import join_segments
 
 _NO_REPEAT_NGRAM = 3
 _OF_SEVERAL: frozenset[FaultKind] = frozenset({"empty", "loop", "length", "omission"})  # of a model of single sentences
@@ -129,26 +129,12 @@ def _in_segments(faults: Sequence[Fault], n_segments: int) -> str:
     return f" [segment{'s' if len(numbers) > 1 else ''} {shown}{more} of {n_segments:,}]"
 
 
-class PieceSearcher(Protocol):
-    """The part of a `Translator` that a review of its translations calls."""
-
-    def search_pieces(
-        self, pieces: Sequence[Piece], *, decode: DecodeConfig | None = None, n_best: int = 1
-    ) -> list[list[Candidate]]:
-        """Return the n best candidates of each piece, best first."""
-        ...
-
-    def sentences(self, piece: Piece) -> list[Piece]:
-        """Return the sentences of a piece."""
-        ...
-
-
 class Review:
     """Reviews the translations of one text; `tally` counts its lines over all windows."""
 
     def __init__(
         self,
-        searcher: PieceSearcher,
+        search: PieceSearch,
         decode: DecodeConfig,
         *,
         checks: Checks,
@@ -161,7 +147,7 @@ class Review:
         """
         self.decode = decode
         self.tally = Tally()
-        self._searcher = searcher
+        self._piece_search = search
         self._checks = checks
         self._rules_in_beam = rules_in_beam
 
@@ -256,7 +242,7 @@ class Review:
         Returns the indices of the pieces that were searched.
         """
         faulty = [i for i, t in enumerate(translations) if any(fault.kind in _OF_SEVERAL for fault in t.faults)]
-        by_line = {index: self._searcher.sentences(pieces[index]) for index in faulty}
+        by_line = {index: self._piece_search.reader.sentences(pieces[index]) for index in faulty}
         cut = {index: sentences for index, sentences in by_line.items() if len(sentences) > 1}
         if not cut:
             return ()
@@ -270,7 +256,7 @@ class Review:
         return cut
 
     def _search(self, pieces: Sequence[Piece], settings: DecodeConfig) -> list[list[Candidate]]:
-        return self._searcher.search_pieces(
+        return self._piece_search.candidates(
             pieces, decode=settings, n_best=1 if settings.sampling else settings.beam_size
         )
 

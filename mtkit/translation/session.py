@@ -3,35 +3,17 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
-from mtkit.config.decoding import DecodeConfig
 from mtkit.console import counted, log
-from mtkit.tokens.placeholders import Replaced
-from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.translation.candidates import Candidate, Translation
 from mtkit.translation.direction import DirectionCheck
+from mtkit.translation.piece_search import PieceSearch
 from mtkit.translation.pieces import Piece, with_prefix
-from mtkit.translation.review import PieceSearcher, Review
+from mtkit.translation.review import Review
 from mtkit.translation.terminology import TermReport
 
 _MOST_LISTED = 20  # lines
-
-
-class LineSearcher(PieceSearcher, Protocol):
-    """The part of a `Translator` that a session calls."""
-
-    tgt_tokenizer: Tokenizer
-
-    def pieces(
-        self, lines: Sequence[str], decode: DecodeConfig | None = None, first_line: int | None = None
-    ) -> list[list[Piece]]:
-        """Split each line into pieces that the model can translate at once."""
-        ...
-
-    def replaced(self, text: str) -> Replaced:
-        """Return the text with a token for each placeholder."""
-        ...
 
 
 class Session:
@@ -39,19 +21,17 @@ class Session:
 
     def __init__(
         self,
-        searcher: LineSearcher,
+        search: PieceSearch,
         review: Review,
         *,
         n_best: int = 1,
         prefix: str = "",
         terms: TermReport | None = None,
         direction: DirectionCheck | None = None,
-        has_memory: bool = False,
     ) -> None:
         """n_best: as for `Translator.stream`. prefix: whole words that begin every translation.
 
         terms: counts which terms were met. direction: warns if the text is not in the model's source language.
-        has_memory: the pieces have been looked up in a translation memory, so that the report says what it had.
         """
         self.review = review
         self.terms = terms
@@ -60,16 +40,16 @@ class Session:
         self.n_moved = 0  # translations with a placeholder that the model did not place
         self.lines_moved: list[int] = []  # numbers of the first of them
         self.memory = Counter[str]()  # texts that were looked up in a translation memory, and those with matches
-        self._searcher = searcher
+        self._search, self._reader = search, search.reader
         self._n_best = n_best
         self._prefix = prefix
         self._direction = direction
-        self._has_memory = has_memory
 
     def translate(self, lines: Sequence[str], first_line: int | None = None) -> list[Translation]:
         """Translate the next lines. first_line: line number of the first one, if lines before it were skipped."""
         first_line = first_line or self.n_lines + 1
-        return self.translate_cut(lines, self._searcher.pieces(lines, first_line=first_line), first_line)
+        pieces = self._reader.pieces(lines, self._search.max_src_tokens(), first_line)
+        return self.translate_cut(lines, pieces, first_line)
 
     def translate_cut(
         self, lines: Sequence[str], pieces: Sequence[Sequence[Piece]], first_line: int
@@ -81,7 +61,7 @@ class Session:
         if self._prefix:
             pieces = [self._with_prefix(of_line) for of_line in pieces]
         flat = [piece for of_line in pieces for piece in of_line]
-        return self._reviewed(lines, pieces, self._searcher.search_pieces(flat, n_best=self._n_best), first_line)
+        return self._reviewed(lines, pieces, self._search.candidates(flat, n_best=self._n_best), first_line)
 
     def add(self, line: str, pieces: Sequence[Piece], candidates: Sequence[list[Candidate]]) -> Translation:
         """Review and count the next line, given its pieces and their translations."""
@@ -110,12 +90,12 @@ class Session:
         self._add_moved(len(moved), moved)
         if self.terms is not None:
             for line, translation in enumerate(translations, start=first_line):
-                self.terms.add(self._searcher.replaced(translation.src).text, translation.text, line)
+                self.terms.add(self._reader.replaced(translation.src).text, translation.text, line)
         return translations
 
     def _with_prefix(self, pieces: Sequence[Piece]) -> list[Piece]:
         """Return a line's pieces, with the prefix on the first one that the model reads."""
-        [ids] = self._searcher.tgt_tokenizer.encode_translations([self._prefix], [pieces[0].text])
+        [ids] = self._search.tgt_tokenizer.encode_translations([self._prefix], [pieces[0].text])
         return with_prefix(pieces, tuple(ids))
 
     def note(self) -> dict[str, Any]:
@@ -152,7 +132,7 @@ class Session:
 
     def report_aids(self) -> None:
         """Log how many texts the translation memory has, if there is one, and which terms were met."""
-        if self._has_memory:
+        if self._reader.matcher is not None:
             n = self.memory
             log.info(
                 f"translation memory: {n['exact']:,} of {counted(n['texts'], 'text')} had an exact match, whose "

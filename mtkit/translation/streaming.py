@@ -8,9 +8,8 @@ from mtkit.errors import MtkitError
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.text.lines import keep_edges
 from mtkit.tokens.placeholders import fill
-from mtkit.translation.candidates import Candidate, Translation
+from mtkit.translation.candidates import Candidate, Translation, gap_after
 from mtkit.translation.pieces import Piece
-from mtkit.translation.segments import gap_after
 from mtkit.translation.translator import Translator
 
 _INCOMPLETE = "\ufffd"  # how decoding shows the first bytes of a character whose last bytes are still to come
@@ -33,7 +32,7 @@ class LiveTranslator:
                 "only a plain search can stream tokens; set neither decode.mbr_samples nor decode.terminology"
             )
         self.session = translator.session(searches_again=False)
-        self._translator, self._engine = translator, translator.engine
+        self._translator, self._engine, self._search = translator, translator.engine, translator.piece_search
 
     def translate(self, text: str, emit: Callable[[str], None]) -> Translation:
         """Translate the next line, and call emit with each part."""
@@ -56,15 +55,15 @@ class LiveTranslator:
                 shown = part
 
         if not self._may_grow(piece):
-            [[candidate, *_]] = self._translator.search_pieces([piece])
+            [[candidate, *_]] = self._search.candidates([piece])
         else:
-            segment = self._translator.segment(piece)
+            segment = self._search.segment(piece)
             for hypotheses in self._engine.stream(segment, self._translator.decode):
                 # without an end that later tokens may change: an incomplete character, a space that may be the last
-                beginning = self._translator.text_of(_common_prefix(hypotheses), segment)
+                beginning = self._search.text_of(_common_prefix(hypotheses), segment)
                 show(fill(beginning.rstrip(_INCOMPLETE).rstrip(), segment.values))
             [best] = hypotheses
-            candidate = self._translator.candidate(best, segment)
+            candidate = self._search.candidate(best, segment)
         show(candidate.text)
         return candidate
 

@@ -1,5 +1,9 @@
 """Translate lines into as many translations, in the same order.
 
+A line goes through four steps. `Reader` splits it into pieces with token ids. `PieceSearch` lets the engine translate
+the pieces, and turns its hypotheses into candidates. `Review` checks the candidates and joins those of a line.
+`Session` calls the three for one window of lines after the other, and counts what they notice.
+
 Importing this module does not load torch, because the CTranslate2 engine works without it.
 """
 
@@ -13,28 +17,22 @@ from typing import TYPE_CHECKING
 from mtkit.alignment.checks import Checks
 from mtkit.alignment.placing import Aligner
 from mtkit.bundle import BundleFiles, bundle_file, check_ensemble, find_model, read_bundle
-from mtkit.config.data import UNNAMED
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.reading.overrides import decode_overrides
-from mtkit.config.tags import TOKENS
 from mtkit.console import log
-from mtkit.data.sides import Sides
 from mtkit.engines.choose import choose_engine
-from mtkit.pair_files.lines import as_one_line, check_text, windows
-from mtkit.search.hypothesis import Engine, Hypothesis, Segment
-from mtkit.text.capitals import Capitals, is_in_capitals, may_be_title
-from mtkit.text.lines import keep_edges
-from mtkit.tokens.placeholders import Replaced, restore
-from mtkit.tokens.protected import Protector
+from mtkit.pair_files.lines import as_one_line, windows
+from mtkit.search.hypothesis import Engine, Segment
 from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.translation import mbr
-from mtkit.translation.candidates import BLANK, Candidate, Translation, join_candidates
+from mtkit.translation.candidates import Candidate, Translation
 from mtkit.translation.confidence import Calibration
-from mtkit.translation.direction import DirectionCheck, sides_of
-from mtkit.translation.pieces import REMOVED, Cutter, Matcher, Piece
+from mtkit.translation.direction import DirectionCheck
+from mtkit.translation.piece_search import PieceSearch
+from mtkit.translation.pieces import Piece
+from mtkit.translation.reading import Reader, checked, with_memory_of
 from mtkit.translation.review import Review
 from mtkit.translation.session import Session
-from mtkit.translation.term_search import TermSearch
 from mtkit.translation.terminology import Terminology, TermReport
 
 if TYPE_CHECKING:
@@ -71,32 +69,21 @@ class Translator:
         self.engine = engine
         self.tgt_tokenizer = tgt_tokenizer
         self.decode = decode
-        self.src_tokenizers = [src_tokenizer, *other_src_tokenizers]
-        if decode.tag is not None:
-            self.src_tokenizers = [tokenizer.tagged(decode.tag) for tokenizer in self.src_tokenizers]
-        self.src_tokenizer = self.src_tokenizers[0]
         self.tgt_lang = tgt_lang
         self.files = files
         self.is_ensemble = is_ensemble
-        self.by_sentence = by_sentence
-        self.placeholders = src_tokenizer.placeholders
+        tokenizers = [src_tokenizer, *other_src_tokenizers]
+        reader = Reader(tokenizers, tag=decode.tag, files=files, by_sentence=by_sentence)
+        self.src_tokenizer = reader.tokenizers[0]
+        self.placeholders = reader.placeholders
         self.aligner = Aligner(engine, (self.src_tokenizer, tgt_tokenizer), files)
         # What decides whether a translation looks broken. It reads the lexicon once for all that `protecting` returns.
         self.checks = Checks(tgt_lang, files, (self.src_tokenizer, tgt_tokenizer))
-        self.protector = Protector(src_tokenizer, src_lang=None if files is None else files.config.data.src_lang)
-        self.cutter, self._whole, self._bare = (
-            Cutter(self.src_tokenizers, self.protector, removed, self._lowered) for removed in REMOVED
-        )
-        self.terminology = None
+        self.terminology: Terminology | None = None
         if decode.terminology is not None:  # its phrases are words, even where a pattern matches them
             self.terminology = Terminology.load(decode.terminology, tgt_tokenizer.with_placeholders(()))
-        self.matcher: Matcher | None = None
-        if decode.memory is not None:
-            from mtkit.memory.loading import load_memory  # here, because SQLite takes time to import
-
-            langs = UNNAMED if files is None else (files.config.data.src_lang, files.config.data.tgt_lang)
-            memory = load_memory(decode.memory, None if langs == UNNAMED else langs)
-            self.matcher = Matcher(memory, decode.memory_threshold, len(self.src_tokenizers))
+            reader = reader.with_terms()
+        self.reader = with_memory_of(reader, decode, files)
         self.utility: mbr.Utility | None = None  # chooses among decode.mbr_samples draws; None: expected chrF
 
     @classmethod
@@ -161,19 +148,22 @@ class Translator:
 
     def protecting(self, patterns: Sequence[str]) -> "Translator":
         """Return a translator that keeps text of these patterns as it is, and what the model cannot know."""
-        if tuple(patterns) == self.protector.patterns:
+        if tuple(patterns) == self.reader.protector.patterns:
             return self
         other = copy(self)
-        other.protector = protector = self.protector.with_patterns(patterns)
-        other.cutter, other._whole, other._bare = (
-            cutter.protecting(protector) for cutter in (self.cutter, self._whole, self._bare)
-        )
+        other.reader = self.reader.protecting(patterns)
         return other
 
     def with_memory(self, memory: "Memory | None", threshold: int = 100) -> "Translator":
         """Return a translator that uses this translation memory; threshold: as decode.memory_threshold, in percent."""
         other = copy(self)
-        other.matcher = None if memory is None else Matcher(memory, threshold, len(self.src_tokenizers))
+        other.reader = self.reader.with_memory(memory, threshold)
+        return other
+
+    def with_terms(self, terminology: Terminology) -> "Translator":
+        """Return a translator that uses this terminology."""
+        other = copy(self)
+        other.terminology, other.reader = terminology, self.reader.with_terms()
         return other
 
     def __repr__(self) -> str:
@@ -209,20 +199,25 @@ class Translator:
         check_direction: warn if the text is not in the model's source language. searches_again: False only warns about
         what looks broken.
         """
-        if prefix and self.matcher is not None:  # its translations begin with other words
+        if prefix and self.reader.matcher is not None:  # its translations begin with other words
             plain = self.with_memory(None).session
             return plain(n_best=n_best, prefix=prefix, check_direction=check_direction, searches_again=searches_again)
         in_beam = self.engine.name == "native"
         decode = self.decode
         if not searches_again and decode.on_suspect == "retry":
             decode = decode.model_copy(update={"on_suspect": "warn"})
-        review = Review(self, decode, checks=self.checks, rules_in_beam=in_beam)
+        search = self.piece_search
+        review = Review(search, decode, checks=self.checks, rules_in_beam=in_beam)
         terms = None if self.terminology is None else TermReport(self.terminology)
         files = self.files if check_direction else None
-        direction = None if files is None else DirectionCheck(files, self.sides)
-        has_memory = self.matcher is not None
-        return Session(
-            self, review, n_best=n_best, prefix=prefix, terms=terms, direction=direction, has_memory=has_memory
+        direction = None if files is None else DirectionCheck(files, self.reader.training_text.sides)
+        return Session(search, review, n_best=n_best, prefix=prefix, terms=terms, direction=direction)
+
+    @property
+    def piece_search(self) -> PieceSearch:
+        """What translates pieces with this engine and these settings."""
+        return PieceSearch(
+            self.reader, self.engine, self.tgt_tokenizer, self.decode, self.aligner, self.terminology, self.utility
         )
 
     @property
@@ -250,11 +245,6 @@ class Translator:
         calibration.warn_of_other_search(self.decode)
         return calibration
 
-    @cached_property
-    def sides(self) -> Sides | None:
-        """The sides of the training text, by which a session detects text in a wrong language; None if unknown."""
-        return None if self.files is None else sides_of(self.files)
-
     def search(
         self,
         texts: Sequence[str],
@@ -267,213 +257,25 @@ class Translator:
 
         decode: settings to use instead of the translator's own. prefixes: target tokens that begin each translation.
         """
-        pieces = self._whole.encode([as_one_line(text).strip() for text in _checked(texts)])
+        search, whole = self.piece_search, self.reader.whole
+        pieces = whole.encode([as_one_line(text).strip() for text in checked(texts)])
         if prefixes is not None:
             pieces = [replace(piece, prefix=tuple(ids)) for piece, ids in zip(pieces, prefixes, strict=True)]
-        return self._search(pieces, decode or self.decode, n_best, self._whole)
+        return search.search(pieces, decode or self.decode, n_best, whole)
 
-    def search_pieces(
-        self, pieces: Sequence[Piece], *, decode: DecodeConfig | None = None, n_best: int = 1
-    ) -> list[list[Candidate]]:
-        """Return the n best candidates of each piece; one that is too long for these settings is split further.
+    def pieces(self, lines: Sequence[str], first_line: int | None = None) -> list[list[Piece]]:
+        """Split each line into at least one piece to translate, as `Reader.pieces` does."""
+        return self.reader.pieces(lines, self.max_src_tokens, first_line)
 
-        Where the model changes protected text, it translates the rest, and the alignment places that text.
-        """
-        decode = decode or self.decode
-        if any(piece.is_settled for piece in pieces):
-            found = iter(self.search_pieces([p for p in pieces if not p.is_settled], decode=decode, n_best=n_best))
-            return [
-                [Candidate(piece.match.tgt, [], 0.0, 0.0, True, is_from_memory=True)]
-                if piece.match and piece.is_settled
-                else next(found)
-                for piece in pieces
-            ]
-        rows = self._search(pieces, decode, n_best, self.cutter)
-        kept = [self._that_keep(piece, row) for piece, row in zip(pieces, rows, strict=True)]
-        lost = [index for index, (row, of_row) in enumerate(zip(rows, kept, strict=True)) if len(of_row) < len(row)]
-        if lost:
-            bare = self._bare.encode_again([pieces[index] for index in lost])
-            for index, row in zip(lost, self._search(bare, decode, n_best, self._bare), strict=True):
-                texts = {candidate.text for candidate in kept[index]}
-                others = [candidate for candidate in row if candidate.text not in texts]
-                rows[index] = [*kept[index], *others][: len(rows[index])]
-        return rows
+    def segments(self, lines: Sequence[str]) -> list[list[Segment]]:
+        """Return the segments of each line, none of a blank one."""
+        search = self.piece_search
+        return [[search.segment(piece) for piece in pieces if not piece.is_blank] for pieces in self.pieces(lines)]
 
-    def _that_keep(self, piece: Piece, candidates: list[Candidate]) -> list[Candidate]:
-        """Return the candidates that have all protected text of the piece, if the best one is among them."""
-        values = [] if piece.inline is not None or piece.is_blank else piece.kept
-        if not values:
-            return candidates
-        keep = [sorted(self.protector.values(candidate.text)) == sorted(values) for candidate in candidates]
-        return [candidate for candidate, keeps in zip(candidates, keep, strict=True) if keeps and keep[0]]
-
-    def _search(
-        self, pieces: Sequence[Piece], decode: DecodeConfig, n_best: int, cutter: Cutter
-    ) -> list[list[Candidate]]:
-        """Return the n best candidates of each piece, as this cutter lets the model read it."""
-        n_draws, limit = decode.mbr_samples, self.max_src_tokens(decode)
-        parts = [cutter.cut(piece, limit) for piece in pieces]
-        found = iter(self._candidates([part for of_piece in parts for part in of_piece], decode, n_draws or n_best))
-        candidates = [_joined([(next(found), part.gap) for part in of_piece]) for of_piece in parts]
-        if not n_draws:
-            return candidates
-        return [
-            draws if draws == [BLANK] else mbr.rank(draws, piece.text, self.utility)[:n_best]
-            for piece, draws in zip(pieces, candidates, strict=True)
-        ]
-
-    def _candidates(self, parts: Sequence[Piece], decode: DecodeConfig, n_best: int) -> list[list[Candidate]]:
-        """Return the n best candidates of each part, with its protected text; none of a blank one."""
-        segments = [self.segment(part, decode) for part in parts if not part.is_blank]
-        hypotheses = iter(zip(segments, self._decode(segments, decode, n_best), strict=True))
-        rows: list[list[Candidate]] = []
-        for part in parts:
-            if part.is_blank:
-                rows.append([] if part.inline is None else [BLANK])
-            else:
-                segment, of_segment = next(hypotheses)
-                rows.append([self.candidate(hypothesis, segment) for hypothesis in of_segment])
-        for i, part in enumerate(parts):
-            rows[i] = [replace(one, text=keep_edges(part.replaced.text, one.text)) for one in rows[i]]
-        places = [(i, k, part.inline) for i, part in enumerate(parts) if part.inline for k in range(len(rows[i]))]
-        texts = [rows[i][k].text for i, k, _ in places]
-        placed = self.aligner.put_back([inline for *_, inline in places], texts)
-        for (i, k, _), (text, n_placed) in zip(places, placed, strict=True):
-            rows[i][k] = replace(rows[i][k], text=text, n_placed=n_placed)
-        return rows
-
-    def _decode(self, segments: Sequence[Segment], decode: DecodeConfig, n_best: int) -> list[list[Hypothesis]]:
-        """Return the n best hypotheses of each segment, best first."""
-        if self.terminology is not None:
-            return TermSearch(self.engine, self.tgt_tokenizer, decode, n_best)(segments)
-        hypotheses: list[list[Hypothesis]] = [[] for _ in segments]
-        for index, n_best_of_segment in self.engine.decode(segments, decode, n_best):
-            hypotheses[index] = n_best_of_segment
-        return hypotheses
-
-    def pieces(
-        self, lines: Sequence[str], decode: DecodeConfig | None = None, first_line: int | None = None
-    ) -> list[list[Piece]]:
-        """Split each line into at least one piece to translate: a blank line is a single blank piece.
-
-        A piece is a sentence if the training text has one sentence a line, and a part of one that is too long.
-        first_line: line number of the first line, for warnings about long lines; None: do not warn.
-        Raises DataError, which names the line, for a line that is not text.
-        """
-        limit = self.max_src_tokens(decode)
-        texts = ["\f".join(map(as_one_line, line.split("\f"))).strip() for line in _checked(lines, first_line or 1)]
-        settled = {} if self.matcher is None else self.matcher.settled_lines(texts)
-        cut = []
-        for index, whole in enumerate(self.cutter.lines(texts, whole=not self.by_sentence)):
-            if index in settled:
-                cut.append([settled[index]])
-                continue
-            n_tokens = sum(piece.n_tokens for piece in whole)
-            n_excess = sum(map(self.cutter.excess_placeholders, whole))
-            parts = [part for piece in whole for part in self.cutter.cut(piece, limit)]
-            if len(parts) > 1 and (n_tokens > limit or n_excess):
-                parts = [replace(part, is_of_long=True) for part in parts]
-                if first_line is not None:
-                    many = f"{n_tokens} tokens are more than decode.max_src_tokens={limit}"
-                    if n_tokens <= limit:
-                        many = f"{n_excess} placeholders are more than {len(TOKENS)}"
-                    log.warning(
-                        f"line {index + first_line}: {many}; translated in {len(parts)} segments and joined again"
-                    )
-            cut.append(parts if self.matcher is None else [self.matcher.matched(part) for part in parts])
-        return cut
-
-    def segments(
-        self, lines: Sequence[str], decode: DecodeConfig | None = None, first_line: int | None = None
-    ) -> list[list[Segment]]:
-        """Return the segments of each line, none of a blank one. The arguments are those of `pieces`."""
-        return [self._segments(pieces, decode or self.decode) for pieces in self.pieces(lines, decode, first_line)]
-
-    def sentences(self, piece: Piece) -> list[Piece]:
-        """Return the sentences of a piece; [piece] if it is one sentence."""
-        return self.cutter.sentences(piece)
-
-    def replaced(self, text: str) -> Replaced:
-        """Return the text as the model reads it, with a token for each placeholder."""
-        return self.cutter.replaced(text)
-
-    def max_src_tokens(self, decode: DecodeConfig | None = None) -> int:
-        """Return the most source tokens that are translated in one piece, by these settings or the translator's own."""
-        limit = (decode or self.decode).max_src_tokens
-        positions = self.engine.max_positions
-        return limit if positions is None else min(limit, positions - 1)  # EOS
-
-    def _segments(self, pieces: Sequence[Piece], decode: DecodeConfig) -> list[Segment]:
-        return [self.segment(piece, decode) for piece in pieces if not piece.is_blank]
-
-    def segment(self, piece: Piece, decode: DecodeConfig | None = None) -> Segment:
-        """Return a piece that is not blank with limits, placeholders and the constraints of the terminology."""
-        decode = decode or self.decode
-        ids, *others = piece.ids
-        max_len = int(decode.max_len_factor * len(ids)) + decode.max_len_constant
-        if decode.max_len is not None:
-            max_len = min(max_len, decode.max_len)
-        max_len = max(max_len, len(piece.prefix)) + 1  # EOS
-        if self.engine.max_positions is not None:
-            max_len = min(max_len, self.engine.max_positions)
-        text, values = piece.replaced.text, piece.replaced.values
-        once = tuple(self.tgt_tokenizer.piece_ids(list(values)))
-        return Segment(
-            ids=ids,
-            others=tuple(others),
-            max_len=max_len,
-            min_len=max(decode.min_len, int(decode.min_len_factor * len(ids))),
-            prefix=piece.prefix,
-            constraints=self.terminology.constraints_for(text, self.src_tokenizer) if self.terminology else None,
-            text=text,
-            once=once,
-            never=tuple(token for token in self._reserved if token not in once),
-            values=values,
-            in_capitals=piece.in_capitals,
-        )
-
-    def text_of(self, ids: Sequence[int], segment: Segment) -> str:
-        """Return the text of a segment's translation, with tokens for the placeholders."""
-        text = as_one_line(self.tgt_tokenizer.decode(ids)).strip()
-        return self.capitals.raised(text) if segment.in_capitals and self.capitals else text
-
-    def _lowered(self, text: str) -> str | None:
-        """Return a text in capitals, or a title, as ordinary sentences if the model has not learnt it; else None."""
-        is_other = is_in_capitals(text) or (may_be_title(text) and not self.terminology)  # terms match as written
-        return self.capitals.lowered(text) if is_other and self.capitals else None
-
-    @cached_property
-    def capitals(self) -> Capitals | None:
-        """What writes text in capitals as the model knows it; None if its training text is unknown."""
-        if self.files is None or self.sides is None:
-            return None
-        data = self.files.config.data
-        return Capitals(self.sides.src.nats, data.src_lang, data.tgt_lang)
-
-    @cached_property
-    def _reserved(self) -> list[int]:
-        """The target tokens for placeholders; none without patterns."""
-        return self.tgt_tokenizer.piece_ids(TOKENS) if self.placeholders else []
-
-    def candidate(self, hypothesis: Hypothesis, segment: Segment) -> Candidate:
-        """Return a segment's translation as text, with its placeholders."""
-        text, n_moved = self.text_of(hypothesis.ids, segment), 0
-        if self.placeholders is not None:
-            text, n_moved = restore(text, segment.values)
-        return Candidate(text, hypothesis.ids, hypothesis.log_prob, hypothesis.score, hypothesis.finished, n_moved)
-
-
-def _joined(rows: Sequence[tuple[list[Candidate], str | None]]) -> list[Candidate]:
-    """Return a piece's candidates from those of its parts and the white space before each; a blank part has none."""
-    same = [(row, gap) for row, gap in rows if row]
-    return join_candidates([row for row, _ in same], [gap for _, gap in same])
-
-
-def _checked(lines: Sequence[str], first_line: int = 1) -> Sequence[str]:
-    """Return the lines. Raises DataError, which names the line, for one that is not text."""
-    for number, line in enumerate(lines, start=first_line):
-        check_text(line, number)
-    return lines
+    @property
+    def max_src_tokens(self) -> int:
+        """The most source tokens that are translated in one piece."""
+        return self.piece_search.max_src_tokens()
 
 
 def n_best_problem(n_best: int, decode: DecodeConfig) -> str:

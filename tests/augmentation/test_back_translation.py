@@ -92,7 +92,7 @@ def test_back_translation_makes_the_text_the_target_side(run):
 
 def test_a_line_whose_sentences_are_translated_one_by_one_is_not_too_long(shared_bundle, engine):
     translator = Translator.load(shared_bundle, device="cpu")
-    translator.by_sentence = True
+    translator.reader.by_sentence = True
     first, second = "I love oranges.", "Two cats sleep."
     usable, long = UsableTranslations(translator).translate([f"{first}  {second}", f"{first} {'so ' * 300}"], 1)
     assert usable.translations == [f"{shifted(first)}  {shifted(second)}"]

@@ -66,7 +66,7 @@ def test_text_on_another_subject_is_noticed_once_but_refuses_no_job(files, caplo
 
 def test_a_translator_reads_the_sides_of_its_model_once(files, caplog, monkeypatch):
     read = []
-    monkeypatch.setattr("mtkit.translation.translator.sides_of", lambda of: read.append(of) or sides_of(of))
+    monkeypatch.setattr("mtkit.translation.reading.sides_of", lambda of: read.append(of) or sides_of(of))
     translator = Translator.from_bundles([files])
     translator.translate(ENGLISH)
     translator.translate(FRENCH * 3)

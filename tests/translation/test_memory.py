@@ -60,7 +60,7 @@ def test_a_sentence_of_a_line_can_have_an_exact_match(memory, shared_bundle):
     memory = memory.with_name("sentences.tsv")
     memory.write_text("It rains.\tIL PLEUT.\n")
     translator = Translator.load(shared_bundle, engine="native", memory=str(memory))
-    translator.by_sentence = True
+    translator.reader.by_sentence = True
     [found] = translator.stream(["Two dogs sleep. It rains."])
     assert found.text.endswith(" IL PLEUT.")
     assert found.n_segments == 1  # one segment for the model
@@ -144,7 +144,7 @@ PARAGRAPH = "It rains. Two dogs sleep."
 def test_a_whole_paragraph_of_the_memory_is_used_before_its_sentences(shared_bundle, tmp_path, format, text, expected):
     (tmp_path / "m.tsv").write_text(f"{PARAGRAPH}\tTOUT.\nIt rains.\tIL PLEUT.\n")
     translator = Translator.load(shared_bundle, engine="native", memory=str(tmp_path / "m.tsv"))
-    translator.by_sentence = True
+    translator.reader.by_sentence = True
     translated = translate_text(translator, text, format=format)
     assert translated == expected or (expected is None and "TOUT" not in translated and "IL PLEUT." in translated)
     assert translator.translate([PARAGRAPH]) == ["TOUT."]

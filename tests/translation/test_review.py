@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +16,7 @@ from mtkit.config.decoding import DecodeConfig
 from mtkit.quality.faults import Fault, find_left
 from mtkit.tokens.placeholders import Replaced
 from mtkit.translation.candidates import Candidate
+from mtkit.translation.piece_search import PieceSearch
 from mtkit.translation.pieces import Piece
 from mtkit.translation.review import Review, Tally, marked
 from mtkit.translation.translator import Translator
@@ -39,11 +41,12 @@ class Answers:
 
     def __post_init__(self) -> None:
         self.asked: list[tuple[list[str], DecodeConfig, int]] = []
+        self.reader = self
 
     def sentences(self, piece: Piece) -> list[Piece]:
         return [piece]
 
-    def search_pieces(self, pieces: Sequence[Piece], *, decode=None, n_best=1):
+    def candidates(self, pieces: Sequence[Piece], *, decode=None, n_best=1):
         texts = [piece.text for piece in pieces]
         self.prefixes = [piece.prefix for piece in pieces]
         self.asked.append((list(texts), decode, n_best))
@@ -58,7 +61,7 @@ def line_of(*texts: str) -> list[Piece]:
 
 
 def review(answers: Answers, *, rules_in_beam: bool = True, **decode: object) -> Review:
-    return Review(answers, DecodeConfig(**decode), checks=Checks("fr"), rules_in_beam=rules_in_beam)
+    return Review(cast(PieceSearch, answers), DecodeConfig(**decode), checks=Checks("fr"), rules_in_beam=rules_in_beam)
 
 
 def texts(candidates: list[Candidate]) -> list[str]:
@@ -270,7 +273,7 @@ def test_words_without_a_counterpart_are_a_fault_and_must_be_translated_the_seco
 
     for second, kinds in (([SHORTER, GOOD], []), ([SHORTER], ["omission"])):
         asked.clear()
-        checked = Review(Answers({SRC: second}), DecodeConfig(), checks=Lexicon())
+        checked = Review(cast(PieceSearch, Answers({SRC: second})), DecodeConfig(), checks=Lexicon())
         [line] = checked.window([line_of(SRC)], [[candidate(NO_DOGS)]])
         assert [fault.kind for fault in line.faults] == kinds
         assert line.text == (NO_DOGS if kinds else GOOD)
@@ -283,8 +286,8 @@ SHORTER = "Le vieil homme marche lentement de la rivière 25."
 
 def test_text_that_stays_too_short_is_searched_in_shorter_segments():
     class Short(Answers):
-        def search_pieces(self, pieces, *, decode=None, n_best=1):
-            super().search_pieces(pieces, decode=decode, n_best=n_best)
+        def candidates(self, pieces, *, decode=None, n_best=1):
+            super().candidates(pieces, decode=decode, n_best=n_best)
             return [[candidate(LONG_GOOD if decode.max_src_tokens <= 16 else "un deux")] for _ in pieces]
 
     answers = Short({LONG: [SHORT]})
@@ -298,8 +301,8 @@ def test_a_long_line_that_loses_a_little_in_each_segment_is_noticed(repaired):
     """Half of each segment could pass; half of 1,700 letters cannot."""
 
     class Halves(Answers):
-        def search_pieces(self, pieces, *, decode=None, n_best=1):
-            super().search_pieces(pieces, decode=decode, n_best=n_best)
+        def candidates(self, pieces, *, decode=None, n_best=1):
+            super().candidates(pieces, decode=decode, n_best=n_best)
             return [[candidate(LONG_GOOD if repaired else half)] for _ in pieces]
 
     half = LONG_GOOD[: int(0.5 * len(LONG))]
@@ -342,8 +345,8 @@ def test_with_a_model_other_lines_do_not_change_the_review_of_a_line(shared_bund
     first_search = translator.search(lines)
     decode = translator.decode.model_copy(update={"on_suspect": "retry"})
     pieces = translator.pieces(lines)
-    together = Review(translator, decode, checks=Checks()).window(pieces, first_search)
+    together = Review(translator.piece_search, decode, checks=Checks()).window(pieces, first_search)
     assert sum(bool(line.faults) for line in together) > 1  # so that several were searched for again, side by side
     for line, candidates, reviewed in zip(pieces, first_search, together, strict=True):
-        [alone] = Review(translator, decode, checks=Checks()).window([line], [candidates])
+        [alone] = Review(translator.piece_search, decode, checks=Checks()).window([line], [candidates])
         assert (texts(alone.n_best), alone.faults) == (texts(reviewed.n_best), reviewed.faults)

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.translation.segments import join_segments, split_long
+from mtkit.translation.candidates import join_segments
+from mtkit.translation.pieces import split_long
 
 
 def at_most(n_characters: int):

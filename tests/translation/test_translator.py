@@ -284,11 +284,20 @@ def nats(words: str) -> float:
 
 def test_text_in_capitals_is_read_as_sentences_and_its_translation_becomes_capitals():
     translator = copying(by_sentence=True)
-    translator.capitals = Capitals(nats, "en", "fr")
+    translator.reader.training_text.capitals = Capitals(nats, "en", "fr")
     lines = ["IT IS HOT.  I SEE A CAT", "It is HOT.", "IT\nIS HOT."]
     read = [segment.text for of_line in translator.segments(lines) for segment in of_line]
     assert read == ["It is hot.", "I see a cat", "It is HOT.", "It is hot."]
     assert translator.translate(lines) == ["IT IS HOT.  I SEE A CAT", "It is HOT.", "IT IS HOT."]
+
+
+def test_a_title_is_read_as_a_sentence_unless_terms_are_to_match_it_as_it_is_written():
+    reader = copying().reader
+    reader.training_text.capitals = Capitals(nats, "en", "fr")
+    read = [
+        [piece.replaced.text for piece in one.pieces(["I See A Cat"], 99)[0]] for one in (reader, reader.with_terms())
+    ]
+    assert read == [["I see a cat"], ["I See A Cat"]]
 
 
 def test_learned_positions_bound_input_and_output(warnings):

@@ -11,7 +11,6 @@ import traceback
 from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
-from copy import copy
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -86,9 +85,7 @@ class LoadedModel:
         self._terminologies[lines] = terminology
         if len(self._terminologies) > _TERMINOLOGIES:
             self._terminologies.popitem(last=False)
-        translator = copy(self.native)
-        translator.terminology = terminology
-        return translator
+        return self.native.with_terms(terminology)
 
 
 class Models:
@@ -176,7 +173,7 @@ class Worker:
         if translator.terminology is not None:
             for sentence, result in zip(sentences, results, strict=True):
                 report = TermReport(translator.terminology)
-                report.add(translator.replaced(sentence.text).text, result["text"], 1)
+                report.add(translator.reader.replaced(sentence.text).text, result["text"], 1)
                 result["terms"] = report.as_json()["terms"]
         return results
 
