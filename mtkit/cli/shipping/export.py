@@ -85,11 +85,11 @@ def export(
     """Write a model in the format of CTranslate2, Argos Translate, Marian, Bergamot (browsers) or Hugging Face, or as a
     web page.
 
-    The command writes a model only if its translations of dev sentences agree with those of the original. A CTranslate2
-    model goes into the bundle, where `mtkit translate` finds it. To compare a model for Marian, Bergamot or Hugging
-    Face, the command imports it again. It prints how well they agree, and stores the figures in parity.json. The
-    tolerances depend on --quantization. Unless training has done so, the command also measures on dev whether the
-    native engine can decode in int8.
+    The command writes a model only if its translations of dev sentences agree with those of the original. A
+    CTranslate2 model goes into the bundle, where `mtkit translate` finds it. To compare a model for Marian,
+    Bergamot or Hugging Face, the command imports it again. It prints how well they agree, and stores the figures in
+    parity.json. The tolerances depend on --quantization; models for Bergamot and pages are always in int8. Unless
+    training has done so, the command also measures on dev whether the native engine can decode in int8.
     """
     from mtkit import bundle
     from mtkit.interop import parity as parities
