@@ -46,6 +46,7 @@ SHARE_OF_SEVERAL, LETTERS_RATIO, AUGMENTED = FACTS = (
 )
 # In the same place: the keys that mtkit chose because the config left them out; absent in older bundles
 CHOSEN = "chosen_by_mtkit"
+NEW_PIECES = "new_pieces"  # the same: how many `mtkit adapt --new-pieces` has added, by side; absent without any
 
 _FEW_SEVERAL = 0.02  # share of training lines with several sentences; below it, a model learns single sentences
 

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.adaptation.curve import Point, chosen_share, likely_losses
+from mtkit.adaptation.extension import extend, report_gain
 from mtkit.adaptation.general import General, prepare_general, text_of
 from mtkit.adaptation.judgement import FILE, ON_MEMORY, Judgement, changes_of, examples_of
 from mtkit.adaptation.memory import Memory, has_grown, languages_of, prepare_memory
-from mtkit.bundle import SHAPING_FILES, BundleFiles, load_model, read_bundle
+from mtkit.bundle import MANIFEST, SHAPING_FILES, BundleFiles, load_model, read_bundle
 from mtkit.config.data import CorpusFiles
 from mtkit.config.durations import duration_of, seconds_of
 from mtkit.config.schema import Config
@@ -36,6 +37,8 @@ from mtkit.training.update.checkpoint import Checkpoints
 from mtkit.translation.translator import Translator
 
 SETTINGS = "adaptation.json"
+_NEW_PIECES = "number of new pieces"  # one of its keys
+_EXTENDED = "extended"  # the folder of the base with new pieces
 _BUDGET, _TRAINING = "budget_s", "train_s"  # its keys: the whole time that training was planned for, and its part of it
 _SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the tuned weights, to try on dev
 _MOST_LOST = 0.5  # BLEU on general text with references
@@ -78,19 +81,20 @@ def adapt(
     budget: str,
     general_paths: Sequence[Path] = (),
     since: float | None = None,
+    n_new_pieces: int = 0,
 ) -> Judgement:
     """Adapt the model of a bundle, or resume: OUT has the memory's parts, the run, the report, and a better model.
 
     OUT/model appears only if the adapted model is significantly better on the memory's test text, and does not lose too
     much on general text.
     budget: wall time of the whole command, such as "10m". general_paths: see `prepare_general`. since: the
-    time.monotonic() from which the budget counts; default: now.
+    time.monotonic() from which the budget counts; default: now. n_new_pieces: see `extend`.
     Raises KeyboardInterrupt, after saving, if the user stops it, and MtkitError for input that makes it impossible.
     """
     since = time.monotonic() if since is None else since
     base = read_bundle(base_folder)
     with locked(out):
-        settings = _settings(base, memory_paths, general_paths, out)
+        settings = _settings(base, memory_paths, general_paths, n_new_pieces, out)
         if (judgement := Judgement.load(out)) is not None:
             if seconds_of(budget) <= settings.get(_BUDGET, math.inf):
                 log.info(
@@ -102,7 +106,9 @@ def adapt(
         return _Adaptation(base, memory_paths, out, budget, general_paths, since, settings).run()
 
 
-def _settings(base: BundleFiles, memory: Sequence[Path], general: Sequence[Path], out: Path) -> dict[str, Any]:
+def _settings(
+    base: BundleFiles, memory: Sequence[Path], general: Sequence[Path], n_new_pieces: int, out: Path
+) -> dict[str, Any]:
     """Return what OUT records of an earlier start, or the beginning of a new record.
 
     If only the memory has changed, and has more than half of its earlier pairs, removes the work of the earlier
@@ -112,14 +118,16 @@ def _settings(base: BundleFiles, memory: Sequence[Path], general: Sequence[Path]
         "model": [base.manifest["sha256"][name] for name in SHAPING_FILES],
         "memory": [sha256_file(path) for path in memory if path.is_file()],
         "general text": [sha256_file(path) for path in general if path.is_file()],
+        _NEW_PIECES: n_new_pieces,
     }
     path = out / SETTINGS
     then: dict[str, Any] = parse_json(path.read_text(encoding="utf-8")) if path.exists() else now
+    then = {_NEW_PIECES: 0} | then
     changed = [key for key in now if then.get(key, now[key]) != now[key]]
     if changed == ["memory"] and has_grown(memory, base, out / "memory"):
         log.info(f"{out}: the memory has changed since the earlier adaptation; starting again from {base.folder}")
         (out / FILE).unlink(missing_ok=True)
-        for name in ("run", "general", "memory"):  # the memory last: without it, another start does the rest
+        for name in ("run", "general", _EXTENDED, "memory"):  # the memory last: without it, another start does the rest
             shutil.rmtree(out / name, ignore_errors=True)
         write_text(path, json.dumps(now, indent=1) + "\n")
         return now
@@ -133,6 +141,8 @@ class _Prepared:
     """All that an adaptation has before it trains."""
 
     memory: Memory
+    start: BundleFiles  # the base, or the base with new pieces
+    new_pieces: list[str]  # what these bring for each side, in words
     general: General
     base_model: Transformer
     test: _Text
@@ -178,6 +188,7 @@ class _Adaptation:
         except MtkitError:
             (self.out / SETTINGS).unlink()  # another memory may come here
             raise
+        start, new_pieces = self._start(memory)
         general = self._general(memory)
         self._write_settings()
         test, general_test = _Text.read(memory.test), _Text.read(general.test)
@@ -201,15 +212,39 @@ class _Adaptation:
         n_later += sentences_for_fast_forms(self.base.config, self.device, len(memory_dev.sources))
         later_s = _MARGIN * n_later * per_sentence + _SPARE_S
         return _Prepared(
-            memory, general, base_model, test, before, general_test, general_before, dev, general_dev, later_s
+            memory,
+            start,
+            new_pieces,
+            general,
+            base_model,
+            test,
+            before,
+            general_test,
+            general_before,
+            dev,
+            general_dev,
+            later_s,
         )
+
+    def _start(self, memory: Memory) -> tuple[BundleFiles, list[str]]:
+        """Return the model to train: the base, or the base with new pieces; and what these bring, in words."""
+        if not self.settings.get(_NEW_PIECES):
+            return self.base, []
+        folder = self.out / _EXTENDED
+        if (folder / MANIFEST).exists():
+            start = read_bundle(folder)
+        else:
+            start = extend(self.base, memory.pairs("train"), self.settings[_NEW_PIECES], folder)
+        if start is self.base:
+            return self.base, []
+        return start, report_gain(self.base, start, memory.pairs("test"), "the memory's test text")
 
     def _judge(self, prepared: _Prepared, tuned: BundleFiles) -> Judgement:
         """Mix the tuned model with the base, compare the mean with the base on test, and write it if it is better."""
         memory, general, test, general_test = prepared.memory, prepared.general, prepared.test, prepared.general_test
         curve, network = self._curve(prepared, tuned)
-        after = self._translate(network, test, "memory's test, after")
-        general_after = self._translate(network, general_test, "general test, after")
+        after = self._translate(network, test, "memory's test, after", prepared.start)
+        general_after = self._translate(network, general_test, "general test, after", prepared.start)
         if general.test is None:
             elsewhere = changes_of(prepared.before, after, prepared.before, self.metric)
             general_of = ON_MEMORY
@@ -225,6 +260,7 @@ class _Adaptation:
             n_train=len(memory.pairs("train")),
             n_test=len(test.sources),
             unseen=memory.unseen,
+            new_pieces=prepared.new_pieces,
             n_mix=general.n_mix,
             domain=changes_of(prepared.before, after, test.references, self.metric),
             general=elsewhere,
@@ -236,7 +272,7 @@ class _Adaptation:
         )
         if judgement.is_better:
             share = next(point.share for point in curve if point.is_chosen)
-            save_interpolated(self.base, tuned, share, self.out / "model")
+            save_interpolated(prepared.start, tuned, share, self.out / "model")
             add_fast_forms(self.out / "model", self.device)
             judgement = replace(judgement, model=str(self.out / "model"))
         elif (self.out / "model").exists():
@@ -283,7 +319,7 @@ class _Adaptation:
             self.settings |= {_TRAINING: self.settings[_TRAINING] + round(more), _BUDGET: self.seconds}
             self._write_settings()
         try:
-            return read_bundle(train(self._config(prepared.memory, prepared.general)).bundle)
+            return read_bundle(train(self._config(prepared)).bundle)
         except BudgetError as error:  # its text is about keys that the user of this command does not set
             raise self._too_short("", 2 * self.seconds) from error
 
@@ -294,8 +330,8 @@ class _Adaptation:
             f"--budget {duration_of(10 * math.ceil(enough_s / 10))}, which continues from what is prepared"
         )
 
-    def _config(self, memory: Memory, general: General) -> Config:
-        base = self.base.config
+    def _config(self, prepared: _Prepared) -> Config:
+        base, memory, general = self.base.config, prepared.memory, prepared.general
 
         def files(corpus: CorpusFiles) -> dict[str, str]:
             return {"src": str(corpus.paths[0].absolute()), "tgt": str(corpus.paths[1].absolute())}
@@ -318,7 +354,7 @@ class _Adaptation:
                 },
                 "model": {} if general.dev is None else {key: getattr(base.model, key) for key in DROPOUTS},
                 "train": {
-                    "init_from": str(self.base.folder.absolute()),
+                    "init_from": str(prepared.start.folder.absolute()),
                     "budget": f"{self.settings[_TRAINING]}s",
                     "guided_alignment": base.train.guided_alignment,  # or the model would align words less well
                 },
@@ -332,7 +368,7 @@ class _Adaptation:
         tuned_model = load_model(tuned)
         base_weights, tuned_weights = (
             {name: weight.to("cpu", copy=True) for name, weight in model.state_dict().items()}
-            for model in (prepared.base_model, tuned_model)
+            for model in (load_model(prepared.start), tuned_model)
         )
 
         def at(share: float) -> Transformer:
@@ -344,8 +380,8 @@ class _Adaptation:
         points, of_general = [], []
         for share in shares:
             name, model = f"dev, {share:.0%} of the tuned weights", at(share)
-            domain = corpus_bleu(self._translate(model, dev, name), dev.references, self.metric)
-            of_general.append(self._translate(model, general_dev, name))
+            domain = corpus_bleu(self._translate(model, dev, name, prepared.start), dev.references, self.metric)
+            of_general.append(self._translate(model, general_dev, name, prepared.start))
             points.append(Point(share, domain, None))
         if general_dev.sources:
             losses = likely_losses(of_general, general_dev.references, self.metric)
@@ -367,10 +403,14 @@ class _Adaptation:
         """Return the BLEU that the adapted model may lose on the general text."""
         return _MOST_LOST if general.has_references else _MOST_DIFFERENT
 
-    def _translate(self, model: Transformer, text: _Text, name: str) -> list[str]:
+    def _translate(
+        self, model: Transformer, text: _Text, name: str, with_tokenizers: BundleFiles | None = None
+    ) -> list[str]:
+        """Translate a text with a model, and the tokenizers of this bundle; default: of the base."""
+        files = with_tokenizers or self.base
         decode = self.base.config.decode.plain
         engine = NativeEngine([model], self.device)
-        tokenizers = self.base.src_tokenizer, self.base.tgt_tokenizer
+        tokenizers = files.src_tokenizer, files.tgt_tokenizer
         translator = Translator(engine, *tokenizers, decode, tgt_lang=self.base.config.data.tgt_lang)
         translations = []
         with progress_bar(len(text.sources), name, "sentence") as bar:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -78,6 +78,7 @@ class Judgement:
     n_general: int
     curve: list[Point]
     examples: list[Example]
+    new_pieces: list[str] = field(default_factory=list)  # what --new-pieces brings for each side, in words
     most_lost: float | None = None  # of the general text's first metric; None: there is no general text
 
     @property

@@ -12,6 +12,7 @@ from mtkit.alignment.coverage import FILE as ALIGNMENT_FILE
 from mtkit.bundle import (
     FACTS,
     MANIFEST,
+    NEW_PIECES,
     BundleFiles,
     add_to_bundle,
     bundle_file,
@@ -104,7 +105,9 @@ def save_interpolated(base: BundleFiles, tuned: BundleFiles, share: float, out: 
     weights = interpolated(load_network(base).state_dict(), load_network(tuned).state_dict(), share)
     of_base, of_tuned = (files.manifest.get("training", {}) for files in (base, tuned))
     training = {key: fact for key, fact in of_tuned.items() if not key.startswith("dev") and key not in FACTS}
-    training |= {key: of_base[key] for key in FACTS if key in of_base} | {"share_of_tuned_weights": share}
+    training |= {key: of_base[key] for key in (*FACTS, NEW_PIECES) if key in of_base} | {
+        "share_of_tuned_weights": share
+    }
     cfg = tuned.config.model_copy(update={"decode": base.config.decode})
     spm = tuned.folder / "src.spm", tuned.folder / "tgt.spm"
     save_bundle(out, weights, cfg, *spm, training=training)

@@ -154,6 +154,13 @@ class Tokenizer:
             encoded = self._processor.encode(spaced)
         return [self._tag_ids + ids if ids else ids for ids in encoded] if self._tag_ids else encoded
 
+    def surfaces(self, text: str) -> list[tuple[str, int]]:
+        """Return the pieces of a text with their ids; the piece of <unk> is the text that it stands for."""
+        if self.placeholders is not None:
+            text = self.placeholders.replace(text).text
+        spaced = self._spaced(text)
+        return list(zip(self._processor.encode(spaced, out_type=str), self._processor.encode(spaced), strict=True))
+
     def spans(self, text: str, src: str | None = None) -> list[tuple[int, int]]:
         """Return the span of characters (start, end) that each token of `encode` covers, without the tags.
 

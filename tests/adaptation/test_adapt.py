@@ -59,20 +59,21 @@ def stand_ins(base, monkeypatch):
     Returns the configs that were trained.
     """
     weights = load_file(base / "model.safetensors")
-    name = next(name for name, weight in weights.items() if weight.ndim == 2)
+    name = next(name for name, weight in weights.items() if weight.ndim == 2 and "layers" in name)
     trained = []
 
     def make(step, quality):
         def train(cfg):
             trained.append(cfg)
-            files, folder = read_bundle(base), cfg.run_dir / "model"
-            tuned = {key: weight + step for key, weight in weights.items()}
-            tuned = {**load_model(files).state_dict(), **tuned}
+            files, folder = read_bundle(cfg.train.init_from), cfg.run_dir / "model"
+            stored = load_file(files.folder / "model.safetensors")
+            tuned = load_model(files).state_dict() | {key: weight + step for key, weight in stored.items()}
             facts = {"averaged_steps": [8 if step else 0], "dev": {"bleu": 1.0}, "dev_metrics": []}
-            save_bundle(folder, tuned, files.config, base / "src.spm", base / "tgt.spm", training=facts)
+            spm = files.folder / "src.spm", files.folder / "tgt.spm"
+            save_bundle(folder, tuned, files.config, *spm, training=facts)
             return TrainResult(folder, 8, "budget", {}, (8,))
 
-        def translate(self, model, text, what):
+        def translate(self, model, text, what, files=None):
             moved = float((model.state_dict()[name] - weights[name]).mean())
             n_right = round(quality(moved / step if step else 0.0) * len(text.sources))
             return [*text.references[:n_right], *["ce ne sont que des mots"] * (len(text.sources) - n_right)]
@@ -169,6 +170,36 @@ def test_a_memory_that_has_grown_starts_again_from_the_base(base, memory, tmp_pa
     assert len(trained) == 2, "it has ended"
 
 
+def test_new_pieces_are_in_the_model_and_their_gain_in_the_report(base, memory, tmp_path, stand_ins, monkeypatch):
+    trained = stand_ins(1.0, lambda share: 0.5 * share)
+    command = (base, memory, "--out", tmp_path / "out", "--new-pieces", 40)
+
+    def stop(self, prepared):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(adapting._Adaptation, "_tune", stop)
+        assert mtkit(*command).exit_code == 130
+    made_at = (tmp_path / "out" / "extended" / "manifest.json").stat().st_mtime_ns
+    result = mtkit(*command)
+    assert result.exit_code == 0, result.output
+    [cfg] = trained
+    assert cfg.train.init_from == tmp_path / "out" / "extended"
+    assert (cfg.train.init_from / "manifest.json").stat().st_mtime_ns == made_at, "it resumes"
+    old, new = (read_bundle(folder).src_tokenizer for folder in (base, tmp_path / "out" / "model"))
+    assert new.vocab_size == old.vocab_size + 40
+    [test] = (tmp_path / "out" / "memory").rglob("test.src")
+    lines = test.read_text(encoding="utf-8").splitlines()
+    before, after = (sum(map(len, one.encode_batch(lines))) / len(lines) for one in (old, new))
+    assert after < before
+    gain = f"{before:.1f} pieces a line of the memory's test text before, {after:.1f} after"
+    assert (
+        gain in result.stderr and gain in json.loads((tmp_path / "out" / "judgement.json").read_text())["new_pieces"][0]
+    )
+    assert f"{after:.1f} after" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "another number of new pieces" in mtkit(*command[:-2]).stderr
+
+
 def test_a_model_that_aligns_words_goes_on_learning_it(base, memory, tmp_path, stand_ins):
     trained = stand_ins(0.0, lambda share: 0.3)
     files, guided = read_bundle(base), tmp_path / "guided"
@@ -192,7 +223,7 @@ def takes(seconds, clock, monkeypatch):
     translate = adapting._Adaptation._translate
     earlier: list[str] = []
 
-    def timed(self, model, text, what):
+    def timed(self, model, text, what, files=None):
         clock[0] += seconds(len(text.sources), len(earlier))
         earlier.append(what)
         return translate(self, model, text, what)

@@ -52,6 +52,14 @@ def adapt(
             "Default: the dev and training text that the model's config names, if it is there.",
         ),
     ] = None,
+    new_pieces: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Most pieces to add to each tokenizer, learned from words and characters of the memory that it cuts "
+            "into many.",
+        ),
+    ] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Adapt a model to a translation memory, and judge whether it is better.
@@ -71,7 +79,7 @@ def adapt(
     folder = _base(model, out)
     from mtkit.adaptation import adapt as adapting
 
-    judged = adapting.adapt(folder, memory, out, budget, general or [], since)
+    judged = adapting.adapt(folder, memory, out, budget, general or [], since, new_pieces)
     log.info(f"report: {out / 'report.html'}")
     if as_json:
         print(json.dumps(dataclasses.asdict(judged), ensure_ascii=False))
