@@ -3,7 +3,6 @@
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -33,12 +32,6 @@ def extend(base: BundleFiles, pairs: Sequence[Pair], most: int, folder: Path) ->
     both = list({piece.text: piece for side in SIDES for piece in learned[side]}.values())
     added = {side: both if is_tied else learned[side] for side in SIDES}
     state = _grown(load_model(base).state_dict(), added, {piece.text for piece in learned["tgt"]})
-    tokenizer = base.config.tokenizer
-    sizes: dict[str, Any] = {
-        side: getattr(tokenizer, side).model_copy(update={"vocab_size": base_side.vocab_size + len(added[side])})
-        for side, base_side in zip(SIDES, (base.src_tokenizer, base.tgt_tokenizer), strict=True)
-    }
-    cfg = base.config.model_copy(update={"tokenizer": tokenizer.model_copy(update=sizes)})
     facts = {key: fact for key, fact in base.manifest.get("training", {}).items() if key in FACTS}
     with tempfile.TemporaryDirectory() as temporary:
         paths = {side: Path(temporary, f"{side}.spm") for side in SIDES}
@@ -46,7 +39,7 @@ def extend(base: BundleFiles, pairs: Sequence[Pair], most: int, folder: Path) ->
             model = (base.folder / f"{side}.spm").read_bytes()
             path.write_bytes(with_new_pieces(model, [piece.text for piece in added[side]], learned[side]))
         n_new = {side: len(learned[side]) for side in SIDES}
-        save_bundle(folder, state, cfg, paths["src"], paths["tgt"], training=facts | {NEW_PIECES: n_new})
+        save_bundle(folder, state, base.config, paths["src"], paths["tgt"], training=facts | {NEW_PIECES: n_new})
     return read_bundle(folder)
 
 

@@ -26,7 +26,7 @@ _N_SPECIAL = 4
 _TAG = re.compile(r">>.+<<")  # OPUS-MT: the target language, at the beginning of the source
 _UNKNOWN_PENALTY = 10.0  # score of an unknown character below that of the unlikeliest piece (SentencePiece's constant)
 _MOST_MISSING = 0.05  # the share of pieces without a row; those of one model lack at most rare characters
-_MATCHING_TEXT = (PieceType.NORMAL, PieceType.USER_DEFINED, PieceType.BYTE)
+MATCHING_TEXT = (PieceType.NORMAL, PieceType.USER_DEFINED, PieceType.BYTE)
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def names_of(model: SentencePieceModel) -> list[str]:
 def pieces_without_row(model: SentencePieceModel, names: Sequence[str]) -> list[Piece]:
     """Return the pieces that the tokenizer cuts text into, but that the vocabulary does not contain."""
     known = {*names, *(f"{SPACE}{name}" for name in names if _TAG.fullmatch(name))}
-    return [piece for piece in model.pieces if piece.type in _MATCHING_TEXT and piece.text not in known]
+    return [piece for piece in model.pieces if piece.type in MATCHING_TEXT and piece.text not in known]
 
 
 def src_tokenizer(model: SentencePieceModel, names: Sequence[str], layout: Layout) -> bytes:

@@ -39,8 +39,6 @@ def test_a_new_row_is_the_mean_of_the_rows_of_its_old_pieces(base, tmp_path):
     torch.testing.assert_close(new.tgt_embedding.weight[token_id], old.tgt_embedding.weight[ids].mean(0))
     torch.testing.assert_close(new.output.weight[token_id], old.output.weight[ids].mean(0))
     torch.testing.assert_close(new.output.bias[token_id], old.output.bias[ids].mean())
-    sizes = extended.config.tokenizer.src.vocab_size, extended.config.tokenizer.tgt.vocab_size
-    assert sizes == (extended.src_tokenizer.vocab_size, extended.tgt_tokenizer.vocab_size)
 
 
 @torch.no_grad()

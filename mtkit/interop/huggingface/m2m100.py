@@ -11,7 +11,7 @@ from typing import Any
 
 from safetensors.torch import save_file
 
-from mtkit.bundle import load_bundle
+from mtkit.bundle import NEW_PIECES, load_bundle
 from mtkit.errors import MtkitError
 from mtkit.files import atomic_folder, write_text
 from mtkit.interop.handover import write_readme
@@ -21,6 +21,7 @@ from mtkit.interop.huggingface.tensors import OUTPUT_BIAS, WEIGHTS, positions_of
 from mtkit.interop.imported import Languages, Origin, save_imported
 from mtkit.interop.vocabulary import Layout, export_state, import_state
 from mtkit.tokens.languages import find_language
+from mtkit.tokens.special_ids import BOS_ID
 from mtkit.tokens.tokenizer import language_piece
 
 FORMAT = "huggingface m2m_100"
@@ -42,8 +43,7 @@ def import_model(folder: Path, config: Mapping[str, Any], out: Path, languages: 
     layout = both.tgt.layout
     start = both.tgt.names.index(language_piece(chosen.tgt))
     state = import_state(state, cfg.tie, layout, layout, state["tgt_embedding.weight"][start])
-    details = {"tokenizer": vocabulary.kind, "n_pieces": vocabulary.n_pieces}
-    origin = Origin.from_file(path, FORMAT, layout, layout, details)
+    origin = Origin.from_file(path, FORMAT, layout, layout, {})
     decode = decode_config(generate, generation_file, config)
     save_imported(out, state, cfg, both.tokenizers(), decode, chosen, origin)
 
@@ -51,29 +51,35 @@ def import_model(folder: Path, config: Mapping[str, Any], out: Path, languages: 
 def export_bundle(folder: Path, out: Path) -> None:
     """Write a bundle as a folder that transformers loads as M2M-100 or NLLB.
 
-    Raises MtkitError if the model was not imported from such a folder, or if training has given it an output bias.
+    Raises MtkitError if the model has new pieces, or if training has given it an output bias.
     """
     bundle = load_bundle(folder)
-    origin = Origin.from_bundle(bundle, FORMAT)
-    if not origin.details:
-        raise MtkitError(f"{folder}: does not record the vocabulary of the M2M-100 or NLLB folder that it comes from")
-    state = export_state(bundle.model.state_dict(), origin.src, origin.tgt)
+    if NEW_PIECES in bundle.manifest.get("training", {}):
+        raise MtkitError(
+            f"{folder}: M2M-100 and NLLB have no place for the pieces of `mtkit adapt --new-pieces`; adapt the model "
+            "without that option to export it"
+        )
+    rows = m2m100_vocabulary.Rows.from_bundle(bundle)
+    state = bundle.model.state_dict()
+    [language] = bundle.tgt_tokenizer.piece_ids([language_piece(bundle.config.data.tgt_lang)])
+    state["tgt_embedding.weight"][language] = state["tgt_embedding.weight"][BOS_ID]  # <start>, which was trained for it
+    state = export_state(state, rows.layout, rows.layout)
     tensors = to_tensors(state, bundle.config.model)
     if tensors.pop(OUTPUT_BIAS).any():
         raise MtkitError(
-            f"{folder}: training has given the output a bias, which M2M-100 and NLLB lack; set train.freeze: "
-            "[output.bias] to train without one"
+            f"{folder}: training has given the output a bias, which M2M-100 and NLLB lack; train it again, "
+            "since mtkit now leaves the bias as it is"
         )
     ids = {
-        "vocab_size": origin.tgt.size,
+        "vocab_size": rows.layout.size,
         "bos_token_id": m2m100_vocabulary.BOS,
-        "pad_token_id": origin.tgt.pad,
-        "eos_token_id": origin.tgt.eos,
-        "decoder_start_token_id": origin.tgt.eos,
+        "pad_token_id": rows.layout.pad,
+        "eos_token_id": rows.layout.eos,
+        "decoder_start_token_id": rows.layout.eos,
     }
     files = config_files(bundle.config.model, ids, bundle.config.decode, folder)
     with atomic_folder(out) as temporary:
-        m2m100_vocabulary.write(temporary, bundle, origin)
+        m2m100_vocabulary.write(temporary, bundle, rows)
         save_file(tensors, temporary / WEIGHTS, metadata={"format": "pt"})
         for name, values in files.items():
             write_text(temporary / name, json.dumps(values, indent=2) + "\n")

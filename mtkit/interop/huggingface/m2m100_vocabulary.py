@@ -8,15 +8,17 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from mtkit.bundle import Bundle
 from mtkit.errors import DataError
 from mtkit.files import write_text
 from mtkit.interop.huggingface.config import read_json, row_ids
-from mtkit.interop.imported import Languages, Origin
+from mtkit.interop.imported import Languages
 from mtkit.interop.vocabulary import (
+    MATCHING_TEXT,
     Layout,
     Vocabularies,
     Vocabulary,
@@ -86,6 +88,28 @@ def read(folder: Path, n_rows: int) -> ManyLanguages:
     return ManyLanguages(kind, Vocabulary(path, model, names, Layout.from_names(names, path)), n_pieces, languages)
 
 
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a bundle's vocabulary in a folder of this kind."""
+
+    kind: str  # m2m_100 or nllb
+    layout: Layout
+    names: list[str]
+    n_pieces: int  # rows before the added tokens
+
+    @classmethod
+    def from_bundle(cls, bundle: Bundle) -> Self:
+        """Find the rows by the pieces: the languages' tokens and rows without text are behind those that cut text."""
+        model = read_spm(bundle.src_tokenizer.path)
+        extra = list(takewhile(lambda piece: piece.type in MATCHING_TEXT, reversed(model.pieces)))
+        size = len(model.pieces) - len(extra) - 1  # without <start>
+        layout = Layout(size, unk=UNK, eos=EOS, pad=PAD, n_unknown=len(extra))
+        names = original_names(model, layout)
+        codes = [language_of_piece(name) for name in names]
+        n_pieces, code = next((row, code) for row, code in enumerate(codes) if code is not None)
+        return cls("nllb" if _CODE["nllb"].fullmatch(code) else "m2m_100", layout, names, n_pieces)
+
+
 def direction(folder: Path) -> Languages | None:
     """Return the languages that the tokenizer's config names; None unless it names both."""
     options = _read(folder / _CONFIG)
@@ -93,12 +117,10 @@ def direction(folder: Path) -> Languages | None:
     return Languages(str(src), str(tgt)) if src and tgt else None
 
 
-def write(folder: Path, bundle: Bundle, origin: Origin) -> None:
+def write(folder: Path, bundle: Bundle, rows: Rows) -> None:
     """Write the bundle's tokenizer in the form of the folder that it comes from."""
-    kind, n_pieces = str(origin.details["tokenizer"]), int(origin.details["n_pieces"])
-    model = read_spm(bundle.src_tokenizer.path)
-    names = original_names(model, origin.src)
-    (folder / SPM).write_bytes(_spm(model, names[:n_pieces], origin))
+    kind, names, n_pieces = rows.kind, rows.names, rows.n_pieces
+    (folder / SPM).write_bytes(_spm(read_spm(bundle.src_tokenizer.path), rows))
     added = {row: name for row, name in enumerate(names) if row >= n_pieces and not _FILLER.fullmatch(name)}
     codes = {row: language_of_piece(name) for row, name in added.items()}
     tokens = {row: added[row] if code is None else _TOKEN[kind].format(code) for row, code in codes.items()}
@@ -107,7 +129,7 @@ def write(folder: Path, bundle: Bundle, origin: Origin) -> None:
     options: dict[str, Any] = {"tokenizer_class": _CLASS[kind], "src_lang": data.src_lang, "tgt_lang": data.tgt_lang}
     if kind == "m2m_100":
         _write(folder / _VOCAB, {name: row for row, name in enumerate(names[:n_pieces])})
-        n_fillers = origin.src.size - n_pieces - len(tokens)
+        n_fillers = rows.layout.size - n_pieces - len(tokens)
         options |= {"language_codes": "m2m100", "num_madeup_words": n_fillers}
     else:  # without their ids, transformers would put <mask> before the languages
         tokens |= dict(enumerate(_FIRST))
@@ -119,12 +141,12 @@ def write(folder: Path, bundle: Bundle, origin: Origin) -> None:
     _write(folder / _SPECIAL, {**special, **languages})
 
 
-def _spm(model: SentencePieceModel, names: list[str], origin: Origin) -> bytes:
+def _spm(model: SentencePieceModel, rows: Rows) -> bytes:
     """Return the SentencePiece model whose pieces are these, and those that had no row."""
     by_text = {piece.text: piece for piece in model.pieces}
-    only_rows = added_names(model) if origin.details["tokenizer"] == "m2m_100" else ()
-    pieces = [by_text[name] for name in names[len(_FIRST) :] if name not in only_rows]
-    pieces += model.pieces[len(model.pieces) - origin.src.n_unknown :]
+    only_rows = added_names(model) if rows.kind == "m2m_100" else ()
+    pieces = [by_text[name] for name in rows.names[len(_FIRST) : rows.n_pieces] if name not in only_rows]
+    pieces += model.pieces[len(model.pieces) - rows.layout.n_unknown :]
     first = [Piece(_FIRST[row], type=PieceType.UNKNOWN if row == UNK else PieceType.CONTROL) for row in (UNK, BOS, EOS)]
     return with_pieces(model, [*first, *pieces], {"unk": 0, "bos": 1, "eos": 2, "pad": None})
 

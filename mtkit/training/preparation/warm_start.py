@@ -182,9 +182,12 @@ def load_start(origin: Path, model: Network, labels: Sequence[str] = (), tgt_lan
 def freeze(model: Network, prefixes: Sequence[str]) -> None:
     """Exclude weights from training whose names begin with one of the prefixes; layers.1 does not match layers.10.
 
+    A model of many languages, such as NLLB, keeps its output without a bias.
     Raises ConfigError like `check_freeze`.
     """
     _freeze(model, prefixes)
+    if isinstance(model, Transformer) and model.cfg.end_first:
+        model.output.bias.requires_grad_(False)
     if prefixes:
         n_trained = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
         log.info(f"training {n_trained / 1e6:.1f} million weights; the others are frozen (train.freeze)")
