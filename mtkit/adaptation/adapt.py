@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from mtkit.adaptation.base_translations import BaseTranslations
 from mtkit.adaptation.curve import Point, chosen_share, likely_losses
 from mtkit.adaptation.extension import extend, report_gain
 from mtkit.adaptation.general import General, prepare_general, text_of
@@ -38,6 +39,7 @@ from mtkit.translation.translator import Translator
 
 SETTINGS = "adaptation.json"
 _NEW_PIECES = "number of new pieces"  # one of its keys
+_BASE_TRANSLATIONS = "base-translations.json"
 _EXTENDED = "extended"  # the folder of the base with new pieces
 _BUDGET, _TRAINING = "budget_s", "train_s"  # its keys: the whole time that training was planned for, and its part of it
 _SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the tuned weights, to try on dev
@@ -72,6 +74,11 @@ class _Text:
     def first(self, n: int) -> "_Text":
         """Return n of them, evenly spaced."""
         return _Text(evenly_spaced(self.sources, n), evenly_spaced(self.references, n))
+
+    def only(self, sources: Sequence[str]) -> "_Text | None":
+        """Return these of its sentences; None if there are none."""
+        references = dict(zip(self.sources, self.references, strict=True))
+        return _Text(list(sources), [references[source] for source in sources]) if sources else None
 
 
 def adapt(
@@ -193,19 +200,28 @@ class _Adaptation:
         self._write_settings()
         test, general_test = _Text.read(memory.test), _Text.read(general.test)
         base_model = load_model(self.base)
-        self._translate(base_model, test.first(1), "first sentence")  # which takes longer: mtkit makes its kernels
-        started = time.monotonic()
-        before = self._translate(base_model, test, "memory's test, before")
-        per_sentence = (time.monotonic() - started) / max(1, len(test.sources))
+        kept = BaseTranslations(self.out / _BASE_TRANSLATIONS, self.base.config.decode.plain.model_dump(mode="json"))
+        if kept.missing(test.sources):
+            self._translate(base_model, test.first(1), "first sentence")  # which takes longer: mtkit makes its kernels
+
+        def of_base(text: _Text, name: str) -> list[str]:
+            if missing := text.only(kept.missing(text.sources)):
+                started = time.monotonic()
+                translations = self._translate(base_model, missing, name)
+                kept.add(missing.sources, translations, time.monotonic() - started)
+            return kept.of(text.sources)
+
+        before = of_base(test, "memory's test, before")
+        per_sentence = kept.seconds_a_sentence
         general_test = general_test.first(max(_LEAST_ON_TEST, int(_FOR_TEST * self.seconds / 2 / per_sentence)))
-        general_before = self._translate(base_model, general_test, "general test, before")
+        general_before = of_base(general_test, "general test, before")
         n_on_dev = max(_LEAST_ON_DEV, int(_FOR_CURVE * self.seconds / len(_SHARES) / per_sentence))
         memory_dev = _Text.read(memory.dev)
         dev = memory_dev.first(n_on_dev)
         general_dev = _Text.read(general.dev).first(n_on_dev)
         if not general.has_references:  # both models are compared with the base, which searches in the same way
             general_test = _Text(general_test.sources, general_before)
-            translated = self._translate(base_model, general_dev, "general dev, before")
+            translated = of_base(general_dev, "general dev, before")
             general_dev = _Text(general_dev.sources, translated)
         n_later = len(test.sources) + len(general_test.sources)
         n_later += len(_SHARES) * (len(dev.sources) + len(general_dev.sources))

@@ -200,6 +200,32 @@ def test_new_pieces_are_in_the_model_and_their_gain_in_the_report(base, memory, 
     assert "another number of new pieces" in mtkit(*command[:-2]).stderr
 
 
+def test_what_the_base_has_translated_is_not_translated_again(base, memory, general, tmp_path, stand_ins, monkeypatch):
+    stand_ins(0.0, lambda share: 0.3)
+    translate, searched = adapting._Adaptation._translate, dict[str, list[str]]()
+
+    def listed(self, model, text, what, files=None):
+        searched[what] = text.sources
+        return translate(self, model, text, what)
+
+    def again():
+        (tmp_path / "out" / "judgement.json").unlink()
+        searched.clear()
+        mtkit(base, memory, "--out", tmp_path / "out", "--general", general)
+        return {what: sources for what, sources in searched.items() if "before" in what or "first" in what}
+
+    monkeypatch.setattr(adapting._Adaptation, "_translate", listed)
+    mtkit(base, memory, "--out", tmp_path / "out", "--general", general)
+    assert {"memory's test, before", "general test, before", "general dev, before"} < {*searched}
+    first = searched["memory's test, before"]
+    assert again() == {}, "it resumes"
+    lines = memory.read_text(encoding="utf-8").splitlines()
+    write_lines(memory, [*lines, *(f"{line[::-1]}" for line in lines[:40])])
+    grown = again()
+    assert grown.keys() <= {"first sentence", "memory's test, before"}, "the general text has not changed"
+    assert not {*grown.get("memory's test, before", [])} & {*first}
+
+
 def test_a_model_that_aligns_words_goes_on_learning_it(base, memory, tmp_path, stand_ins):
     trained = stand_ins(0.0, lambda share: 0.3)
     files, guided = read_bundle(base), tmp_path / "guided"

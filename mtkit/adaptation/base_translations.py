@@ -1,0 +1,42 @@
+"""Keep the base model's translations of what it is compared on, for another start, or a memory that has grown.
+
+A file beside the parts of the memory has them by source, with the time that they took.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mtkit.files import parse_json, write_text
+
+
+class BaseTranslations:
+    """The translations of one model by one search."""
+
+    def __init__(self, path: Path, search: Mapping[str, Any]) -> None:
+        """Read the file if it exists, and if its translations are of this search (settings as JSON)."""
+        self._path = path
+        empty = {"search": dict(search), "seconds": 0.0, "translations": {}}
+        stored: dict[str, Any] = parse_json(path.read_text(encoding="utf-8")) if path.exists() else empty
+        self._values = stored if stored["search"] == empty["search"] else empty
+        self._known: dict[str, str] = self._values["translations"]
+
+    def missing(self, sources: Sequence[str]) -> list[str]:
+        """Return the sources without a translation, each once."""
+        return [source for source in dict.fromkeys(sources) if source not in self._known]
+
+    def add(self, sources: Sequence[str], translations: Sequence[str], seconds: float) -> None:
+        """Keep translations, which took so many seconds together."""
+        self._known |= zip(sources, translations, strict=True)
+        self._values["seconds"] += seconds
+        write_text(self._path, json.dumps(self._values, ensure_ascii=False, indent=0) + "\n")
+
+    def of(self, sources: Sequence[str]) -> list[str]:
+        """Return the translations of sources of which none is missing."""
+        return [self._known[source] for source in sources]
+
+    @property
+    def seconds_a_sentence(self) -> float:
+        """How long a sentence took on average; there must be one."""
+        return float(self._values["seconds"]) / len(self._known)
