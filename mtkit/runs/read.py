@@ -12,8 +12,8 @@ from mtkit.config.reading.loading import load_written_config
 from mtkit.config.schema import Config
 from mtkit.evaluation.metrics.scores import MetricScore
 from mtkit.files import parse_json, write_text
-from mtkit.runs import frontier
 from mtkit.runs.record import read_record
+from mtkit.runs.students import frontier
 from mtkit.training.metrics_log import read_metrics
 from mtkit.training.update.checkpoint import Checkpoints
 

@@ -16,9 +16,10 @@ from mtkit.evaluation.metrics.scores import MetricScore
 from mtkit.languages import SIDES
 from mtkit.pages.charts import Point, Series, line_chart, scatter_chart
 from mtkit.pages.page import duration, thousands, write_page
-from mtkit.runs import classifier_words, frontier, report_words
+from mtkit.runs import classifier_words, report_words
 from mtkit.runs.read import RunFiles, keep_test_scores, read_run
 from mtkit.runs.report_words import language, language_codes, names_languages, spoken
+from mtkit.runs.students import frontier
 from mtkit.tokens.changed_characters import Changes
 from mtkit.training.preparation.tokenizer_report import RARE_BELOW
 

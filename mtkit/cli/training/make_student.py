@@ -44,9 +44,9 @@ def make_student(
     if text is not None and not text.is_file():
         raise UsageError(f"--text {text}: no such file")
 
-    from mtkit.runs import student
+    from mtkit.runs.students import make
 
-    made = student.make_student(teacher, out, budget, shape, text, since)
+    made = make.make_student(teacher, out, budget, shape, text, since)
     print(f"{'':<8}{'dev BLEU':>9}{'MB':>7}{'sentences/s':>13}{'words/s':>9}  (of the source, one core)")
     for name, figures in (("teacher", made.teacher_figures), ("student", made.figures)):
         print(

@@ -19,9 +19,9 @@ from mtkit.config.tokenizer import TokenizersConfig
 from mtkit.data.corpus import read_pairs
 from mtkit.errors import ConfigError, DataError, MtkitError
 from mtkit.model.transformer import Transformer
-from mtkit.runs import frontier, student
-from mtkit.runs.frontier import Figures
-from mtkit.runs.student import make_student, share_in
+from mtkit.runs.students import frontier, make
+from mtkit.runs.students.frontier import Figures
+from mtkit.runs.students.make import make_student, share_in
 from mtkit.tokens.tokenizer import Tokenizer
 
 SOURCES = [f"source {n}" for n in range(400)]
@@ -101,9 +101,9 @@ def work(monkeypatch, save_model) -> StandIns:
     torch.set_num_threads(1)
     work = StandIns(save_model)
     for name in ("with_teachers_text", "train", "export_bundle"):
-        monkeypatch.setattr(student, name, getattr(work, name))
-    monkeypatch.setattr(student, "_seconds_per_line", work.seconds_per_line)
-    monkeypatch.setattr(student, "figures_of", work.figures)
+        monkeypatch.setattr(make, name, getattr(work, name))
+    monkeypatch.setattr(make, "_seconds_per_line", work.seconds_per_line)
+    monkeypatch.setattr(make, "figures_of", work.figures)
     return work
 
 
@@ -157,7 +157,7 @@ def test_the_smallest_student_has_fewer_pieces_unless_the_script_needs_them(teac
     sizes = {side: {"vocab_size": size} for side, size in (("src", 3000), ("tgt", 8000))}
     config = files.config.model_copy(update={"tokenizer": TokenizersConfig.model_validate(sizes)})
     files = replace(files, config=config, src_tokenizer=tokenizer, tgt_tokenizer=tokenizer)
-    assert student._n_pieces(files, shape) == n_pieces
+    assert make._n_pieces(files, shape) == n_pieces
 
 
 def test_without_time_for_all_lines_the_others_stay_as_they_are(teacher, work, tmp_path, monkeypatch):
@@ -198,7 +198,7 @@ def test_an_export_that_differs_too_much_leaves_the_student(teacher, work, tmp_p
     def refuse(*_):
         raise MtkitError("differs too much")
 
-    monkeypatch.setattr(student, "export_bundle", refuse)
+    monkeypatch.setattr(make, "export_bundle", refuse)
     made = make_student(teacher, tmp_path / "out", "60s")
     assert made.browser is None
     assert made.figures.megabytes > 1000, "of the model itself"
@@ -206,7 +206,7 @@ def test_an_export_that_differs_too_much_leaves_the_student(teacher, work, tmp_p
 
 def test_a_refused_export_says_that_an_earlier_one_remains(teacher, work, tmp_path, monkeypatch, caplog):
     first = make_student(teacher, tmp_path / "out", "60s")
-    monkeypatch.setattr(student, "export_bundle", Mock(side_effect=MtkitError("differs too much")))
+    monkeypatch.setattr(make, "export_bundle", Mock(side_effect=MtkitError("differs too much")))
     made = make_student(teacher, tmp_path / "out", "90s")
     assert made.browser is None
     assert f"{first.browser} still contains an earlier student" in caplog.text

@@ -6,10 +6,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mtkit.runs import frontier
 from mtkit.runs.folder import write_config
-from mtkit.runs.frontier import Figures, Measured
 from mtkit.runs.report import write_report
+from mtkit.runs.students import frontier
+from mtkit.runs.students.frontier import Figures, Measured
 
 TEACHER = Figures(39.0, 27.0, 500.0, 3000.0)
 STUDENT = Figures(37.05, 10.9, 900.0, 5400.0)

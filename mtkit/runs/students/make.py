@@ -30,9 +30,9 @@ from mtkit.interop.parity import DEFAULT_TOLERANCES, ComparedText, n_translated
 from mtkit.interop.reimported import export_bundle
 from mtkit.interop.support import export_problems
 from mtkit.pair_files.lines import read_lines, require_regular
-from mtkit.runs import frontier
-from mtkit.runs.frontier import Figures
 from mtkit.runs.report import refresh_report
+from mtkit.runs.students import frontier
+from mtkit.runs.students.frontier import Figures
 from mtkit.runs.train import train
 from mtkit.text.words import words_of
 from mtkit.training.preparation.prepare import check_early
