@@ -3,6 +3,8 @@
 import logging
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, TextIO
 
@@ -49,6 +51,17 @@ def set_up_logging(quiet: bool, *, with_times: bool = False) -> None:
     log.setLevel(logging.WARNING if quiet else logging.INFO)
     log.propagate = False
     log.handlers = [_AroundProgressBars(with_times)]
+
+
+@contextmanager
+def only_warnings() -> Iterator[None]:
+    """Show only warnings in the block, and no progress bars: for trials of work that logs much."""
+    level = log.level
+    log.setLevel(max(level, logging.WARNING))
+    try:
+        yield
+    finally:
+        log.setLevel(level)
 
 
 _CURSOR_UP = "\x1b[A"

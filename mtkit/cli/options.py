@@ -20,9 +20,9 @@ DOCUMENT = "Documents"
 
 _Text = TypeVar("_Text", str, str | None, list[str], list[str] | None)
 
-ConfigOption = Annotated[
-    Path, typer.Option("--config", "-c", help="YAML file of the run; you may leave out the name of this option.")
-]
+_CONFIG = typer.Option("--config", "-c", help="YAML file of the run; you may leave out the name of this option.")
+ConfigOption = Annotated[Path, _CONFIG]
+OptionalConfigOption = Annotated[Path | None, _CONFIG]
 
 
 def _from_command_line(given: list[str] | None) -> list[str] | None:

@@ -111,8 +111,8 @@ def _why_not(kind: int) -> str:
     return f"its type {_PLAIN_TYPES.get(kind, f'{kind:#06x}')} is not one of float32, intgemm8, intgemm16; {remedy}"
 
 
-def write_marian_binary(path: Path, tensors: Mapping[str, Array], options: Mapping[str, Any]) -> None:
-    """Write a model file: embeddings and matrices (`is_matrix`) in int8, all other tensors in float32."""
+def marian_binary(tensors: Mapping[str, Array], options: Mapping[str, Any]) -> bytes:
+    """Return the content of a model file: embeddings and matrices (`is_matrix`) in int8, other tensors in float32."""
     items = [_item_of(name, tensors[name]) for name in sorted(tensors)]
     text = yaml.safe_dump(dict(options), sort_keys=True).encode("utf-8") + b"\0"
     items.append((DESCRIPTION, _TEXT, (len(text),), text))
@@ -122,7 +122,7 @@ def write_marian_binary(path: Path, tensors: Mapping[str, Array], options: Mappi
         head += struct.pack("<QQQQ", len(name), kind, len(shape), len(data))
     head += b"".join(names) + b"".join(struct.pack(f"<{len(shape)}i", *shape) for _, _, shape, _ in items)
     gap = -(len(head) + 8) % _ALIGNED
-    path.write_bytes(head + struct.pack("<Q", gap) + bytes(gap) + b"".join(data for *_, data in items))
+    return head + struct.pack("<Q", gap) + bytes(gap) + b"".join(data for *_, data in items)
 
 
 def is_matrix(name: str) -> bool:

@@ -14,7 +14,7 @@ from mtkit.bundle import load_bundle
 from mtkit.cli import app
 from mtkit.engines.shortlist import SHORTLIST, shortlist_of
 from mtkit.errors import MtkitError
-from mtkit.interop.bergamot.folder import export_bundle, import_model
+from mtkit.interop.bergamot.folder import export_bundle, import_model, model_size
 from mtkit.interop.bergamot.lexicon import checksum
 from mtkit.interop.marian_binary import read_marian_binary
 from mtkit.interop.vocabulary import read_spm
@@ -115,6 +115,28 @@ def test_the_data_of_each_tensor_is_aligned_for_the_engine(make_student, tmp_pat
     assert (version, (after + 8 + gap) % 256) == (1, 0)
     assert all(size % 256 == 0 for _, kind, _, size in headers if kind != 0x101)  # the options are the last
     assert {kind for _, kind, _, _ in headers} == {0x101, 0x404, 0x4101}
+
+
+def test_the_size_of_the_model_file_is_known_from_the_shape(make_student, tmp_path):
+    bundle = make_student(tmp_path / "bundle")
+    export_bundle(bundle, tmp_path / "exported", ENGLISH[:1])
+    model, d, d_ff = load_bundle(bundle).model, 64, 128
+    n_rows = -(-model.tgt_embedding.num_embeddings // 8) * 8
+
+    def matrices(n: int, n_bytes: int) -> int:
+        return n * (-(-(n_bytes + 4) // 256) * 256 + 256)  # int8 and its multiplier, and that of its input
+
+    vectors = 256  # 64 numbers in float32
+    attention = matrices(4, d * d) + 4 * vectors + 2 * vectors  # and its norm
+    feed_forward = matrices(2, d * d_ff) + 2 * vectors + vectors + 2 * vectors  # the inner bias is twice as long
+    ssru = matrices(2, d * d) + vectors + 2 * vectors
+    output_bias = -(-4 * n_rows // 256) * 256
+    embedding = -(-(n_rows * d + 4) // 256) * 256 + output_bias + 3 * 256  # its input has three multipliers
+    data = attention + feed_forward + ssru + attention + feed_forward + embedding
+    size = (tmp_path / "exported" / MODEL).stat().st_size
+    assert 0 < size - data < 8192, "the header with names and options"
+    torch.nn.init.zeros_(model.output.bias)
+    assert model_size(model) == size
 
 
 def test_the_checksum_combines_the_words_of_a_lexicon():

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import SetOption, load_run_config
+from mtkit.cli.options import OptionalConfigOption, SetOption, load_run_config
 from mtkit.errors import UsageError
 
 
 def config(
-    config_path: Annotated[
-        Path | None,
-        typer.Option("--config", "-c", help="YAML file of the run; you may leave out the name of this option."),
-    ] = None,
+    config_path: OptionalConfigOption = None,
     overrides: SetOption = None,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema, for editors.")] = False,
 ) -> None:

@@ -5,42 +5,76 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from mtkit.cli.options import ConfigOption, SetOption, load_run_config
+from mtkit.cli.options import OptionalConfigOption, SetOption, check_budget, load_run_config
 from mtkit.config.durations import duration_of
 from mtkit.console import counted
-from mtkit.errors import TrainingError
+from mtkit.errors import TrainingError, UsageError
 from mtkit.interop.support import Target, export_problems
 
 if TYPE_CHECKING:
     from mtkit.config.model import ModelConfig
     from mtkit.runs import plan as plans
+    from mtkit.runs.students import plan as student_plan
 
 _MOST_LABELS = 8  # listed
 
 
 def print_plan(
-    config_path: ConfigOption,
+    config_path: OptionalConfigOption = None,
     overrides: SetOption = None,
     seconds: Annotated[
-        float, typer.Option(min=1, max=3600, metavar="SECONDS", help="Seconds for which the probe runs updates.")
-    ] = 30.0,
+        float | None,
+        typer.Option(
+            min=1,
+            max=3600,
+            metavar="SECONDS",
+            help="Seconds for which the probe of a config runs updates. Default: 30.",
+        ),
+    ] = None,
+    teacher: Annotated[
+        Path | None,
+        typer.Option(
+            "--student",
+            metavar="FOLDER",
+            help="Instead of a config, plan the students that `mtkit make-student` can make of this run or bundle.",
+        ),
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Time for --student, as for `mtkit make-student`.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all figures as JSON, in bytes and seconds.")] = False,
 ) -> None:
     """Predict what training a config takes, from a short probe of real updates on this machine.
 
     The command leaves nothing in the run's folder. Its times assume that the machine stays as busy as during the probe.
+    With --student, it shows the size, speed and number of updates of each student, and the BLEU that students of the
+    same shape lost on other text.
     """
     since = time.monotonic()
+    if (config_path is None) == (teacher is None):
+        raise UsageError("give a config, or --student with the folder of a teacher")
+    if (teacher is None) != (budget is None):
+        raise UsageError(
+            "--student and --budget need each other, as in `mtkit plan --student runs/teacher --budget 2h`"
+        )
+    if teacher is not None and budget is not None:
+        if overrides or seconds is not None:
+            raise UsageError("--set and --seconds are for a config; leave them out with --student")
+        check_budget(budget)
+        _print_students(teacher, budget, as_json)
+        return
+    assert config_path is not None
 
     config = load_run_config(config_path, overrides)
 
     from mtkit.runs import plan as plans
 
-    prediction = plans.make_plan(config, seconds, since)
+    prediction = plans.make_plan(config, seconds or 30.0, since)
     exports = _exports(config.model) if config.task == "translate" else {}  # a classifier has none
     if as_json:
         print(json.dumps({**asdict(prediction), "exports": exports}, indent=2))
@@ -48,6 +82,59 @@ def print_plan(
         print("\n".join(_lines(prediction, exports)))
     if prediction.problem:
         raise TrainingError(prediction.problem)
+
+
+def _print_students(teacher: Path, budget: str, as_json: bool) -> None:
+    from mtkit.runs.students import plan as student_plan
+
+    plan = student_plan.plan_students(teacher, budget)
+    print(json.dumps(asdict(plan), indent=2) if as_json else "\n".join(_students(plan)))
+    if all(one.problem for one in plan.shapes):
+        raise TrainingError(plan.shapes[0].problem)
+
+
+def _students(plan: student_plan.StudentsPlan) -> list[str]:
+    """Return the lines about students: what holds for all of them, a table, and what its columns mean."""
+    teacher = plan.teacher
+    lines = [
+        f"{'teacher':<24}dev BLEU {teacher.bleu:.2f} on {counted(plan.n_sentences, 'sentence')}",
+        f"{'text':<24}{counted(plan.n_lines, 'line')}; the teacher translates {plan.translated_share:.0%} of them in "
+        f"{duration_of(plan.translating_s)}",
+    ]
+    if plan.used_by_others:
+        lines.append(
+            f"{'machine':<24}other programs used {plan.used_by_others}: the figures below assume that they continue"
+        )
+    lines.append(
+        f"\n{'':<20}{'MB':>7}{'words/s':>9}{'updates':>9}{'epochs':>8}  {'BLEU lost':<21}{'browser':<9}CTranslate2"
+    )
+    lines.append(f"{'teacher':<20}{teacher.megabytes:>7.1f}{teacher.words_per_s:>9,.0f}")
+    for one in plan.shapes:
+        course = f"{'too short':>17}" if one.problem else f"{one.updates:>9,}{one.epochs:>8.1f}"
+        exports = ["no" if one.exports[target] else "yes" for target in ("bergamot", "ctranslate2")]
+        lines.append(
+            f"{one.shape:<20}{one.megabytes:>7.1f}{one.words_per_s:>9,.0f}{course}  {_lost(one):<21}"
+            f"{exports[0]:<9}{exports[1]}"
+        )
+    lines += [
+        "",
+        "MB: the file with the weights, of students in int8",
+        "words/s: words of the source on one core; of students about, measured with random weights",
+        "BLEU lost: how far the test BLEU of measured students was below that of their teachers:",
+    ]
+    for run in (run for one in plan.shapes for run in one.measured):
+        length = f"{counted(run.updates, 'update')}, {run.epochs:.1f} epochs"
+        lines.append(f"  {run.shape}, {run.pair}: {run.bleu_lost:.1f} after {length}")
+    return lines
+
+
+def _lost(shape: student_plan.ShapePlan) -> str:
+    """Return the range of what students of this shape lost, and their number."""
+    lost = sorted(run.bleu_lost for run in shape.measured)
+    if not lost:
+        return "not measured"
+    least, most = f"{lost[0]:.1f}", f"{lost[-1]:.1f}"
+    return f"{least if least == most else f'{least} to {most}'} ({counted(len(lost), 'run')})"
 
 
 def _exports(cfg: ModelConfig) -> dict[str, list[str]]:

@@ -6,7 +6,7 @@ the matrices into float32; only Bergamot's engine needs the multipliers of activ
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch.nn.functional as F
 import yaml
-from torch import Tensor
+from torch import Tensor, nn
 
 from mtkit.bundle import Bundle, add_to_bundle, load_bundle
 from mtkit.config.decoding import DecodeConfig
@@ -28,7 +28,7 @@ from mtkit.interop.bergamot.lexicon import read_lexicon, write_lexicon
 from mtkit.interop.handover import write_readme
 from mtkit.interop.imported import Languages, Origin, checked, number, save_imported
 from mtkit.interop.marian import layer_parameters, to_parameters, to_state
-from mtkit.interop.marian_binary import MarianModel, read_marian_binary, write_marian_binary
+from mtkit.interop.marian_binary import MarianModel, marian_binary, read_marian_binary
 from mtkit.interop.marian_options import model_config, model_options
 from mtkit.interop.support import export_problems
 from mtkit.interop.vocabulary import (
@@ -43,6 +43,7 @@ from mtkit.interop.vocabulary import (
     src_tokenizer,
     tgt_tokenizer,
 )
+from mtkit.model.transformer import Transformer
 from mtkit.tokens.sentencepiece_file import Piece, PieceType, SentencePieceModel, parse
 from mtkit.tokens.special_ids import BOS_ID, PAD_ID, UNK_ID
 
@@ -135,14 +136,11 @@ def export_bundle(folder: Path, out: Path, sources: Sequence[str]) -> None:
         if (row := tgt.rows[token_id]) >= 0:
             state["output.bias"][row] = BANNED
     sizes = _padded_size(src), _padded_size(tgt)
-    parameters = to_parameters(_padded(state, *sizes), cfg)
-    for layer, multiplier in activation_multipliers(bundle.model, bundle.src_tokenizer.encode_batch(sources)).items():
-        for name in _OUTPUTS if layer == "output" else layer_parameters(cfg, layer):
-            parameters[name + _ACTIVATIONS] = np.array([[multiplier]], dtype=np.float32)
+    multipliers = activation_multipliers(bundle.model, bundle.src_tokenizer.encode_batch(sources))
     pair = _pair(bundle)
     with atomic_folder(out) as temporary:
         model, lexicon = f"model.{pair}.intgemm.alphas.bin", f"lex.50.50.{pair}.s2t.bin"
-        write_marian_binary(temporary / model, parameters, model_options(cfg, sizes))
+        (temporary / model).write_bytes(_model_file(state, cfg, sizes, multipliers))
         write_lexicon(temporary / lexicon, shortlist, src, tgt, sizes[0])
         vocabularies = _write_vocabularies(temporary, bundle, (src, tgt), sizes, pair)
         settings = {"relative-paths": True, "models": [model], "vocabs": vocabularies, "shortlist": [lexicon, False]}
@@ -152,16 +150,37 @@ def export_bundle(folder: Path, out: Path, sources: Sequence[str]) -> None:
         write_readme(temporary, bundle, "bergamot")
 
 
+def model_size(model: Transformer) -> int:
+    """Return the bytes of the model file that `export_bundle` writes for a model that mtkit trains with this shape."""
+    src, tgt = (_layout(side.num_embeddings) for side in (model.src_embedding, model.tgt_embedding))
+    layers = (name for name, module in model.named_modules() if isinstance(module, nn.Linear))
+    state = export_state(model.state_dict(), src, tgt)
+    sizes = _padded_size(src), _padded_size(tgt)
+    return len(_model_file(state, model.cfg, sizes, dict.fromkeys(layers, 1.0)))
+
+
+def _model_file(
+    state: dict[str, Tensor], cfg: ModelConfig, sizes: tuple[int, int], multipliers: Mapping[str, float]
+) -> bytes:
+    """Return the content of the model file. sizes: rows of the vocabularies; multipliers: by linear layer."""
+    parameters = to_parameters(_padded(state, *sizes), cfg)
+    for layer, multiplier in multipliers.items():
+        for name in _OUTPUTS if layer == "output" else layer_parameters(cfg, layer):
+            parameters[name + _ACTIVATIONS] = np.array([[multiplier]], dtype=np.float32)
+    return marian_binary(parameters, model_options(cfg, sizes))
+
+
 def _export_layouts(bundle: Bundle) -> tuple[Layout, Layout]:
-    """Return the layouts of an imported model's file, or Marian's order: `</s>`, `<unk>`, all others, then ours."""
+    """Return the layouts of an imported model's file, or those of a model that mtkit trained."""
     origin = Origin.from_bundle(bundle, FORMAT)
     if origin.file:
         return origin.src, origin.tgt
-    src, tgt = (
-        Layout(side.vocab_size, unk=1, eos=0, pad=side.vocab_size - 2, bos=side.vocab_size - 1)
-        for side in (bundle.src_tokenizer, bundle.tgt_tokenizer)
-    )
-    return src, tgt
+    return _layout(bundle.src_tokenizer.vocab_size), _layout(bundle.tgt_tokenizer.vocab_size)
+
+
+def _layout(vocab_size: int) -> Layout:
+    """Return Marian's order: `</s>`, `<unk>`, all others, then mtkit's `<pad>` and `<start>`."""
+    return Layout(vocab_size, unk=1, eos=0, pad=vocab_size - 2, bos=vocab_size - 1)
 
 
 def _padded_size(layout: Layout) -> int:

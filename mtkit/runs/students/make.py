@@ -52,7 +52,7 @@ _PIECES_PER_CHARACTER = 4
 # without a final mark from 26 to 31, while clean text lost about 1 in a short run (docs/log.md).
 _AS_TYPED = {"lower_case": 0.03, "no_final_mark": 0.03, "typos": 0.05}
 _SCORED = 500  # sentences of dev
-_WARMING_UP = 32  # sentences before the clock starts, because the first ones load compiled loops
+WARMING_UP = 32  # sentences before the clock starts, because the first ones load compiled loops
 _RESTORE = "put the files back"
 
 
@@ -88,16 +88,16 @@ def make_student(
         ]
         raise ConfigError(f"--shape {shape} does not run in browsers: {problems[0]}; choose {', '.join(fitting)}")
     files = read_bundle(find_model(teacher))
-    _require_text(files, text)
+    check_teacher(files, text)
     with disk_full_explained(out), locked(out):
         share = _share(files, out, budget, shape, text)
-        cfg, untranslated = _config(files, out, budget, shape, text, share)
+        cfg, untranslated = student_config(files, out, budget, shape, text, share)
         check_early(cfg)
         cfg = with_teachers_text(cfg)
     data = cfg.data.model_copy(update={"train": [*cfg.data.train, *untranslated]})
     bundle = train(cfg.model_copy(update={"data": data}), since).bundle
     _add_shortlist(read_bundle(bundle))
-    dev = read_dev_text(cfg.data.dev, _SCORED, config=bundle / "config.yaml", remedy=_RESTORE)
+    dev = dev_text(read_bundle(bundle))
     browser = _export(read_bundle(bundle), dev, out / BROWSER)
     weights = bundle / "model.safetensors" if browser is None else next(browser.glob("model.*.bin"))
     n_sentences = sum(len(one.pairs) for one in dev)
@@ -114,8 +114,13 @@ def make_student(
     return Student(bundle, browser, measured.teacher, measured.student)
 
 
-def _require_text(files: BundleFiles, text: Path | None) -> None:
-    """Raise DataError if text that the student needs is missing, or ConfigError if the teacher used a part of it."""
+def check_teacher(files: BundleFiles, text: Path | None = None) -> None:
+    """Raise DataError if text that the student needs is missing.
+
+    Raises ConfigError if the teacher used only a part of its text, or is itself a student.
+    """
+    if files.folder.name == "model" and (files.folder.parent / SETTINGS).exists():
+        raise ConfigError(f"{files.folder.parent}: this is a student; give the teacher that it was made from")
     data, config = files.config.data, files.folder / "config.yaml"
     require_files("data.dev", data.dev, config=config, remedy=_RESTORE)
     if text is None:
@@ -152,16 +157,22 @@ def _share(files: BundleFiles, out: Path, budget: str, shape: str, text: Path | 
     if any(not entry.name.startswith(".") for entry in out.iterdir()):
         raise ConfigError(f"{out} already exists and is not empty; choose another --out")
     sources = list(read_lines(text)) if text else [pair.src for pair in read_pairs(corpora)]
-    n_lines = len(sources)
-    seconds = _seconds_per_line(files, evenly_spaced([line for line in sources if line.strip()], _TIMED_LINES))
-    share = share_in(_FOR_TRANSLATING * seconds_of(budget), seconds, n_lines)
+    share, _ = translating(files, budget, sources)
     if share < 1:
         log.info(
-            f"the teacher translates {share:.0%} of {counted(n_lines, 'line')}, because a third of --budget "
+            f"the teacher translates {share:.0%} of {counted(len(sources), 'line')}, because a third of --budget "
             f"{budget} is too short for all" + ("" if text else "; the student learns the others from their references")
         )
     write_text(path, json.dumps({**now, "share": share}, indent=1) + "\n")
     return share
+
+
+def translating(files: BundleFiles, budget: str, sources: Sequence[str]) -> tuple[float, float]:
+    """Return the share of the lines that the teacher translates, and the seconds for it; measured on a few lines."""
+    sample = evenly_spaced([line for line in sources if line.strip()], _TIMED_LINES)
+    seconds_per_line = _seconds_per_line(files, sample)
+    share = share_in(_FOR_TRANSLATING * seconds_of(budget), seconds_per_line, len(sources))
+    return share, share * len(sources) * seconds_per_line
 
 
 def share_in(seconds: float, seconds_per_line: float, n_lines: int) -> float:
@@ -178,7 +189,7 @@ def _seconds_per_line(files: BundleFiles, lines: Sequence[str]) -> float:
     return (time.perf_counter() - started) / max(1, len(lines))
 
 
-def _config(
+def student_config(
     files: BundleFiles, out: Path, budget: str, shape: str, text: Path | None, share: float
 ) -> tuple[Config, list[TrainCorpus]]:
     """Return the student's config, whose text the teacher must translate, and the text to learn with its references."""
@@ -200,7 +211,7 @@ def _config(
         },
         "augment": teacher.augment.rates or _AS_TYPED,
         "distill": {"teachers": [str(files.folder.absolute())], **by_reference},
-        "tokenizer": {"src": pieces, "tgt": pieces, "shared": True},
+        "tokenizer": {"src": pieces, "shared": True},
         "model": shape,
         "train": {"budget": budget, "guided_alignment": GUIDED_ALIGNMENT, "threads": teacher.train.threads},
         "decode": {"beam_size": 1, "tag": teacher.decode.tag},
@@ -271,6 +282,11 @@ def _export(files: BundleFiles, dev: Sequence[DevText], out: Path) -> Path | Non
     return out
 
 
+def dev_text(files: BundleFiles) -> list[DevText]:
+    """Return the sentences on which a model is measured."""
+    return read_dev_text(files.config.data.dev, _SCORED, config=files.folder / "config.yaml", remedy=_RESTORE)
+
+
 def figures_of(files: BundleFiles, weights: Path, dev: Sequence[DevText]) -> Figures:
     """Measure a model on dev, in one thread."""
     translations, seconds, n_words = [], 0.0, 0
@@ -278,7 +294,7 @@ def figures_of(files: BundleFiles, weights: Path, dev: Sequence[DevText]) -> Fig
         tagged = read_bundle(files.folder, [f"decode.tag={one.tag or 'null'}"])
         translator = Translator.from_bundles([tagged], threads=1, device="cpu")
         lines = [pair.src for pair in one.pairs]
-        translator.translate(lines[:_WARMING_UP])
+        translator.translate(lines[:WARMING_UP])
         started = time.perf_counter()
         translations += translator.translate(lines)
         seconds += time.perf_counter() - started

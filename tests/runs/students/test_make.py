@@ -1,11 +1,14 @@
-"""Students: what they take from the teacher, how the budget divides the text, and what is refused before the work.
+"""Students: their plan, what they take from the teacher, how the budget divides the text, and what is refused.
 
 Stand-ins translate, train, export and measure: each has tests of its own.
 """
 
+import json
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -14,14 +17,18 @@ from typer.testing import CliRunner
 
 from mtkit.bundle import read_bundle, save_bundle
 from mtkit.cli import app
+from mtkit.config.model import PRESETS
 from mtkit.config.schema import Config
 from mtkit.config.tokenizer import TokenizersConfig
 from mtkit.data.corpus import read_pairs
 from mtkit.errors import ConfigError, DataError, MtkitError
 from mtkit.model.transformer import Transformer
 from mtkit.runs.students import frontier, make
+from mtkit.runs.students import plan as student_plan
 from mtkit.runs.students.frontier import Figures
 from mtkit.runs.students.make import make_student, share_in
+from mtkit.runs.students.plan import MeasuredRun, ShapePlan, StudentsPlan, plan_students
+from mtkit.tokens.special_ids import EOS_ID
 from mtkit.tokens.tokenizer import Tokenizer
 
 SOURCES = [f"source {n}" for n in range(400)]
@@ -122,6 +129,7 @@ def test_languages_text_and_tokenizer_are_the_teachers(teacher, work, tmp_path):
         *("en", "fr"),
         *("3m", 0.1),
     )
+    assert "tgt" not in cfg.tokenizer.model_fields_set, "which would cause a warning"
     assert (cfg.tokenizer.shared, cfg.tokenizer.src.type, cfg.tokenizer.src.vocab_size) == (True, "bpe", 400)
     assert (cfg.model.d_model, cfg.model.decoder, cfg.model.tie) == (256, "ssru", "all")
     assert [corpus.weight for corpus in cfg.data.train] == [2.0]
@@ -152,7 +160,7 @@ def test_the_teachers_own_shares_of_changed_text_stay(save_model, work, tmp_path
 def test_the_smallest_student_has_fewer_pieces_unless_the_script_needs_them(teacher, shape, n_characters, n_pieces):
     letters = [chr(0x4E00 + n) for n in range(n_characters)]
     words = [*letters, *(f"\u2581{letter}" for letter in letters), "word", "\u2581word"]
-    tokenizer = SimpleNamespace(vocab_size=len(words), pieces=lambda ids: [words[n] for n in ids])
+    tokenizer: Any = SimpleNamespace(vocab_size=len(words), pieces=lambda ids: [words[n] for n in ids])
     files = read_bundle(teacher)
     sizes = {side: {"vocab_size": size} for side, size in (("src", 3000), ("tgt", 8000))}
     config = files.config.model_copy(update={"tokenizer": TokenizersConfig.model_validate(sizes)})
@@ -245,3 +253,134 @@ def test_what_cannot_become_a_student_is_refused_before_the_work(
         make_student(teacher, tmp_path / "out", "60s")
     assert not (tmp_path / "out").exists()
     assert not work.trained
+
+
+@pytest.fixture
+def small_shape(monkeypatch) -> None:
+    """Make student-tiny, the only shape to plan, a model that is trained in moments."""
+    sizes = {"d_model": 64, "d_ff": 64, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1}
+    monkeypatch.setitem(PRESETS, "student-tiny", PRESETS["student-tiny"] | sizes)
+    monkeypatch.setattr(student_plan, "SHAPES", ["student-tiny"])
+
+
+def prepared(cfg, folder, checkpoints, since):
+    """Stand in for the preparation of a run: its text took 5 seconds unless it was there, and an update takes 0.1."""
+    is_new = not folder.exists()
+    assert time.monotonic() - since >= (40.0 if is_new else 45.0), "translating, and the text that another shape made"
+    folder.mkdir(exist_ok=True)
+    tokenizer = SimpleNamespace(vocab_size=cfg.tokenizer.src.vocab_size)
+    return SimpleNamespace(
+        cfg=cfg,
+        text=SimpleNamespace(tokenizers=(tokenizer, tokenizer)),
+        text_s=5.0 if is_new else 0.0,
+        update_s=0.1,
+        validation_s=1.0,
+        validator=SimpleNamespace(n_sentences=100),
+        updater=SimpleNamespace(device=torch.device("cpu")),
+        epoch_size=SimpleNamespace(n_updates=1000),
+    )
+
+
+def test_a_plan_has_size_speed_and_updates_and_leaves_the_teacher_unchanged(
+    teacher, work, small_shape, tmp_path, monkeypatch
+):
+    before = {path: path.read_bytes() for path in teacher.rglob("*") if path.is_file()}
+    monkeypatch.setattr(student_plan, "SHAPES", ["student-tiny", "student-tiny"])
+    monkeypatch.setattr(student_plan, "prepare", prepared)
+    monkeypatch.setattr(student_plan, "_search_of_teacher", lambda *_: 3.0)
+    monkeypatch.setattr(student_plan, "_search_of_student", lambda *_: 1.0)
+    plan = plan_students(teacher, "10h")
+    assert {path: path.read_bytes() for path in teacher.rglob("*") if path.is_file()} == before
+    assert (plan.n_sentences, plan.n_lines) == (400, 400)
+    assert (plan.translated_share, plan.translating_s) == (1.0, pytest.approx(40.0)), "0.1 s a line"
+    [shape] = plan.shapes
+    # The teacher takes 10 ms a sentence, 7.5 ms of them in its search; the student's search takes 2.5 ms.
+    assert (shape.sentences_per_s, shape.words_per_s) == (pytest.approx(200.0), pytest.approx(1200.0))
+    assert 330_000 < shape.updates < 360_000, "most of ten hours"
+    assert shape.epochs == shape.updates / 1000
+    assert shape.problem == ""
+    n_weights = 400 * 64 + 400 + 16 * 64**2 + 25 * 64  # embeddings, output bias, matrices, vectors
+    assert n_weights < 1e6 * shape.megabytes < n_weights + 30_000
+    assert (shape.exports["bergamot"], len(shape.exports["ctranslate2"])) == ([], 1)
+    assert [(run.pair, run.bleu_lost) for run in shape.measured] == [("en-fr", 3.62)]
+
+
+def test_a_random_student_writes_as_much_as_the_references_have(save_model, tmp_path, monkeypatch):
+    files = read_bundle(save_model(tmp_path / "any"))
+    [dev] = make.dev_text(files)
+    model = Transformer(files.config.model, 300, 300)
+    torch.nn.init.constant_(model.output.bias[EOS_ID], 50.0)  # by itself, it would write nothing
+    lengths = {}
+
+    def search_s(engine, segments, decode):
+        lengths.update({index: len(best.ids) for index, [best] in engine.decode(segments, decode, 1)})
+        return 1.0
+
+    monkeypatch.setattr(student_plan, "_search_s", search_s)
+    tokenizers = files.src_tokenizer, files.tgt_tokenizer
+    course = student_plan._Course(files.config, tokenizers, 1, 1.0, "")
+    student_plan._search_of_student(model, course, [replace(dev, pairs=dev.pairs[:20])])
+    expected = [len(files.tgt_tokenizer.encode(pair.tgt)) + 1 for pair in dev.pairs[:20]]  # and <end>
+    assert [lengths[index] for index in range(20)] == expected
+
+
+def test_the_measured_students_are_those_of_the_table():
+    table = Path(__file__).parents[3] / "scripts" / "results" / "students.tsv"
+    names, *rows = (line.split("\t") for line in table.read_text().splitlines())
+    runs = [dict(zip(names, row, strict=True)) for row in rows]
+    expected = [(one["shape"], one["pair"], int(one["updates"]), float(one["epochs"])) for one in runs]
+    assert [(one.shape, one.pair, one.updates, one.epochs) for one in student_plan.MEASURED] == expected
+    lost = [float(one["teacher_test_bleu"]) - float(one["test_bleu"]) for one in runs]
+    assert [one.bleu_lost for one in student_plan.MEASURED] == pytest.approx(lost)
+
+
+def planned(*options: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["plan", *options])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_the_plan_is_a_table_with_the_measured_runs(teacher, monkeypatch):
+    runs = [MeasuredRun("student-tiny", pair, 2666, 1.6, lost) for pair, lost in (("en-fr", 10.2), ("en-de", 9.1))]
+    shapes = [
+        ShapePlan("student-tiny", 9.97, 900.0, 5432.0, 2700, 1.75, "", runs, {"bergamot": [], "ctranslate2": ["no"]}),
+        ShapePlan(
+            "student-ct2", 11.2, 700.0, 4321.0, 0, 0.0, "too short a budget", [], {"bergamot": [], "ctranslate2": []}
+        ),
+    ]
+    plan = StudentsPlan(Figures(39.0, 27.0, 500.0, 3000.0), 500, 149_231, 0.53, 169.0, shapes, "1.4 of 2 cores")
+    monkeypatch.setattr(student_plan, "plan_students", lambda *_: plan)
+    code, text, _ = planned("--student", str(teacher), "--budget", "18m")
+    assert code == 0
+    rows = {line.split()[0]: " ".join(line.split()[1:]) for line in text.splitlines() if line.strip()}
+    assert rows["student-tiny"] == "10.0 5,432 2,700 1.8 9.1 to 10.2 (2 runs) yes no"
+    assert rows["student-ct2"] == "11.2 4,321 too short not measured yes yes"
+    assert "39.00 on 500 sentences" in text and "27.0 3,000" in rows["teacher"]
+    assert "53% of them in 2m49s" in rows["text"] and "1.4 of 2 cores" in text
+    assert "en-de: 9.1 after 2,666 updates, 1.6 epochs" in text
+    code, text, _ = planned("--student", str(teacher), "--budget", "18m", "--json")
+    assert json.loads(text)["shapes"][0]["measured"][1]["bleu_lost"] == 9.1
+
+
+def test_what_cannot_be_planned_is_refused(teacher, save_model, small_shape, tmp_path, monkeypatch):
+    monkeypatch.setattr(student_plan, "_search_s", lambda *_: 1.0)
+    of_teacher = "--student", str(teacher)
+    code, _, said = planned(*of_teacher)
+    assert code == 2 and "--budget" in said
+    code, _, said = planned(*of_teacher, "--budget", "soon")
+    assert code == 2 and "--budget soon" in said
+    code, _, said = planned("config.yaml", *of_teacher, "--budget", "3m")
+    assert code == 2 and "--student" in said
+    code, _, said = planned("--budget", "3m")
+    assert code == 2 and "config" in said
+    code, _, said = planned(*of_teacher, "--budget", "3m", "--set", "seed=1")
+    assert code == 2 and "--set" in said
+    code, text, said = planned(*of_teacher, "--budget", "5s")
+    assert code == 1 and "train.budget=5s" in said and "too short" in text
+    (tmp_path / "of-a-student").mkdir()
+    bundle = save_model(tmp_path / "of-a-student" / "model")
+    (bundle.parent / "student.json").write_text("{}")
+    code, _, said = planned("--student", str(bundle.parent), "--budget", "3m")
+    assert code == 1 and f"{bundle.parent}: this is a student" in said
+    (tmp_path / "a.en").unlink()
+    code, _, said = planned(*of_teacher, "--budget", "3m")
+    assert code == 1 and "a.en: no such file" in said and "data.dev" in said
