@@ -103,14 +103,14 @@ def scatter_chart(points: Sequence[Point], *, x_label: str, y_label: str, title:
     xs = _Axis.around((point.x for point in points), _LEFT, _WIDTH - _RIGHT)
     ys = _Axis.around((point.y for point in points), _HEIGHT - _BOTTOM, _TOP)
     parts = [_grid(ys), _x_ticks(xs), _labels(x_label, y_label)]
-    taken: list[_Box] = []
+    taken = [_Box(xs(point.x) - 8, xs(point.x) + 8, ys(point.y) + 4) for point in points]
     for i, point in enumerate(points):
         text = f"{point.name}, {point.note}" if point.note else point.name
         box = _free_box(xs(point.x), ys(point.y), _LETTER * len(text), taken)
         taken.append(box)
         hover = f"{point.name}: {y_label} {_plain(point.y)}, {x_label} {_plain(point.x)}"
         dot = Markup('<circle class="point" cx="{}" cy="{}" r="6" style="fill:var(--c{})"><title>{}</title></circle>')
-        label = Markup('<text x="{}" y="{}" text-anchor="{}">{}</text>')
+        label = Markup('<text class="name" x="{}" y="{}" text-anchor="{}">{}</text>')
         end, anchor = (box.left, "start") if box.left > xs(point.x) else (box.right, "end")
         parts.append(dot.format(_at(xs(point.x)), _at(ys(point.y)), i % _N_COLOURS, hover))
         parts.append(label.format(_at(end), _at(box.bottom), anchor, text))
@@ -119,21 +119,21 @@ def scatter_chart(points: Sequence[Point], *, x_label: str, y_label: str, title:
 
 @dataclass(frozen=True)
 class _Box:
-    """The place of a line of text."""
+    """The place of a line of text, or of a point."""
 
     left: float
     right: float
     bottom: float  # the line that its letters stand on
 
     def meets(self, other: "_Box") -> bool:
-        """Return whether two texts would overlap."""
+        """Return whether they would overlap."""
         return abs(self.bottom - other.bottom) < _LINE and self.left < other.right and other.left < self.right
 
 
 def _free_box(x: float, y: float, width: float, taken: Sequence[_Box]) -> _Box:
-    """Return a place next to a point for a text: to the right if there is room, and off the other texts."""
+    """Return a place next to a point for a text: to the right if there is room, and off what is taken."""
     left = x + 11 if x + 11 + width <= _WIDTH - _RIGHT else x - 11 - width
-    for shift in (0, -1, 1, -2, 2, -3, 3, -4, 4):
+    for shift in sorted(range(-8, 9), key=abs):
         box = _Box(left, left + width, y + 4 + shift * _LINE)
         if _TOP + 8 <= box.bottom <= _HEIGHT - _BOTTOM - 4 and not any(map(box.meets, taken)):
             return box

@@ -176,6 +176,8 @@ def test_the_names_of_a_few_points_neither_overlap_nor_leave_the_drawing(pairs):
         left = x if text.get("text-anchor") == "start" else x - width
         assert left >= 0 and left + width <= 760 and 12 <= y <= 274, "within the plot"
         spans.append((left, left + width, y))
+    for x, y in places(chart):
+        assert all(abs(y - at) >= 10 or x + 6 <= left or right <= x - 6 for left, right, at in spans), "on a point"
     for i, (left, right, y) in enumerate(spans):
         for other_left, other_right, other_y in spans[:i]:
             assert abs(y - other_y) >= 13 or right <= other_left or other_right <= left
