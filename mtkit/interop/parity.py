@@ -40,6 +40,9 @@ DEFAULT_TOLERANCES = {
     "int8": Tolerance(token_agreement=0.95, score_difference=0.03, bleu_drop=0.5),
     "int8_float16": Tolerance(token_agreement=0.95, score_difference=0.03, bleu_drop=0.5),
     "int8_bfloat16": Tolerance(token_agreement=0.93, score_difference=0.05, bleu_drop=0.7),
+    # In browsers a rounding error decides more: 181 of 200 lines and 95 % of the tokens of a student were equal. A
+    # tenth of the lines, as good but different, moves BLEU by about a point.
+    "browser": Tolerance(token_agreement=0.8, score_difference=0.1, bleu_drop=1.5),
 }
 
 

@@ -19,6 +19,7 @@ from mtkit.interop.huggingface import folder as huggingface
 from mtkit.interop.imported import Languages
 from mtkit.interop.parity import ComparedText, Comparison, Parity, Tolerance, measure_parity
 from mtkit.interop.support import Target
+from mtkit.model.transformer import Transformer
 from mtkit.translation.translator import Translator
 
 
@@ -70,21 +71,26 @@ def _parity(
     if to == "marian":
         marian.import_model(exported / "model.npz", again)
     elif to in ("bergamot", "page"):
-        bergamot.import_model(exported if to == "bergamot" else exported / page.MODEL, again)
+        exported = exported if to == "bergamot" else exported / page.MODEL
+        bergamot.import_model(exported, again)
     else:
         data = files.config.data
         # the names of languages matter only to a model of many; for others, they would be checked against the text
         named = Languages(data.src_lang, data.tgt_lang) if files.config.model.end_first else Languages()
         huggingface.import_model(exported, again, named)
     texts = [as_read(files, text) for text in texts]
-    original, other = _translators(files, files, texts), _translators(read_bundle(again), files, texts)
+    imported, of_browser = read_bundle(again), to in ("bergamot", "page")
+    model = bergamot.browser_model(exported, imported) if of_browser else load_model(imported)
+    original, other = _translators(files, load_model(files), files, texts), _translators(imported, model, files, texts)
     comparisons = [Comparison(*one) for one in zip(texts, original, other, strict=True)]
     parity = measure_parity(comparisons, threads, tick)
-    return replace(parity, quantization="int8") if to in ("bergamot", "page") else parity
+    return replace(parity, quantization="int8", computes_in="int8 as in browsers") if of_browser else parity
 
 
-def _translators(model: BundleFiles, settings: BundleFiles, texts: Sequence[ComparedText]) -> list[Translator]:
-    engine = NativeEngine([load_model(model)])
-    tokenizers = model.src_tokenizer.with_placeholders(()), model.tgt_tokenizer.with_placeholders(())
+def _translators(
+    bundle: BundleFiles, model: Transformer, settings: BundleFiles, texts: Sequence[ComparedText]
+) -> list[Translator]:
+    engine = NativeEngine([model])
+    tokenizers = bundle.src_tokenizer.with_placeholders(()), bundle.tgt_tokenizer.with_placeholders(())
     decodes = (settings.config.decode.model_copy(update={"tag": text.tag}) for text in texts)
     return [Translator(engine, *tokenizers, decode, tgt_lang=settings.config.data.tgt_lang) for decode in decodes]

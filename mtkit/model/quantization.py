@@ -23,7 +23,7 @@ def quantize(model: _Model, precision: str) -> _Model:
     replacements = {id(linear): ops.inference_linear(linear, precision) for linear in linears}
     if all(replacements[id(linear)] is linear for linear in linears):
         return model
-    return _copy_with(model, replacements)
+    return copy_with(model, replacements)
 
 
 def supported_precision(precision: str, device: torch.device) -> str:
@@ -32,12 +32,12 @@ def supported_precision(precision: str, device: torch.device) -> str:
     return next(choice for choice in choices[choices.index(precision) :] if ops.can_multiply(choice, device))
 
 
-def _copy_with(module: _Model, replacements: dict[int, nn.Module]) -> _Model:
+def copy_with(module: _Model, replacements: dict[int, nn.Module]) -> _Model:
     """Return a copy of the module with replacements for the submodules of these ids; it shares all parameters."""
     if id(module) in replacements:
         return replacements[id(module)]  # type: ignore[return-value]
     twin = copy.copy(module)
     twin._modules = {
-        name: None if child is None else _copy_with(child, replacements) for name, child in module._modules.items()
+        name: None if child is None else copy_with(child, replacements) for name, child in module._modules.items()
     }
     return twin

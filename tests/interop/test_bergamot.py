@@ -176,7 +176,8 @@ def test_the_bundle_has_the_models_weights_in_mtkits_order(
     ffn = state["encoder_layers.0.feed_forward.in_proj.weight"]
     assert ffn.tolist() == weights["encoder_l1_ffn_W1"].T.tolist()
     decode = bundle.config.decode
-    assert (decode.beam_size, decode.max_len_factor, decode.shortlist) == (1, 2.5, True)
+    # the engine stops at 2.5 x (n + 1) tokens, </s> counted, and mtkit at 2.5 x n + 2, </s> not counted
+    assert (decode.beam_size, decode.max_len_factor, decode.max_len_constant, decode.shortlist) == (1, 2.5, 2, True)
     assert (bundle.config.data.src_lang, bundle.config.data.tgt_lang) == ("en", "pt")
     assert bundle.config.model.positions == "marian"
 

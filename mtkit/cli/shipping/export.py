@@ -106,7 +106,7 @@ def export(
         "bleu_drop": max_bleu_drop,
     }
     given = {key: value for key, value in wanted.items() if value is not None}
-    tolerance = replace(parities.DEFAULT_TOLERANCES["int8" if to in ("bergamot", "page") else quantization], **given)
+    tolerance = replace(parities.DEFAULT_TOLERANCES["browser" if to in ("bergamot", "page") else quantization], **given)
     texts = [] if src is None and _lacks_dev(files, to) else _texts(files, src, ref, lines or 500)
     parity = _export_compared(files, to, out, quantization, texts, tolerance, engine)
     if out is None and src is None:

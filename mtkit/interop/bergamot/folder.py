@@ -5,6 +5,7 @@ the engine's settings. Such models are distilled, with 8-bit matrices and a recu
 the matrices into float32; only Bergamot's engine needs the multipliers of activations ("QuantMultA").
 """
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ import torch.nn.functional as F
 import yaml
 from torch import Tensor, nn
 
-from mtkit.bundle import Bundle, add_to_bundle, load_bundle
+from mtkit.bundle import Bundle, BundleFiles, add_to_bundle, load_bundle, load_model
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.model import ModelConfig
 from mtkit.config.reading.yaml_text import yaml_value
@@ -24,6 +25,7 @@ from mtkit.engines.shortlist import SHORTLIST, shortlist_of
 from mtkit.errors import DataError, MtkitError
 from mtkit.files import atomic_folder
 from mtkit.interop.bergamot.activations import activation_multipliers
+from mtkit.interop.bergamot.arithmetic import ACTIVATIONS, OUTPUTS, as_in_browser
 from mtkit.interop.bergamot.lexicon import read_lexicon, write_lexicon
 from mtkit.interop.handover import write_readme
 from mtkit.interop.imported import Languages, Origin, checked, number, save_imported
@@ -48,12 +50,10 @@ from mtkit.tokens.sentencepiece_file import Piece, PieceType, SentencePieceModel
 from mtkit.tokens.special_ids import BOS_ID, PAD_ID, UNK_ID
 
 FORMAT = "bergamot"
-_ACTIVATIONS = "_QuantMultA"  # suffix of the names of the activations' multipliers
 _LANGUAGES = re.compile(r"\.(?:([a-z]{2,3})([a-z]{2})|([a-z]{2,3})-([a-z]{2,3}))\.")  # in model.enpt.intgemm.alphas.bin
 _SETTINGS = "config.intgemm8bitalpha.yml"
 _MAX_LENGTH_FACTOR = 2.0  # the engine for browsers always has this limit
 _BLOCK = 8  # the number of target tokens must be a multiple of this in the engine
-_OUTPUTS = ("Wemb", "decoder_Wemb", "none")  # the engine's names of the output matrix; "none" with a lexicon
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def import_model(path: Path, out: Path, languages: Languages | None = None) -> N
     cfg = model_config(marian.options, files.model)
     _check_tying(cfg, files)
     spms = [read_spm(vocabulary) for vocabulary in files.vocabularies]
-    weights = {name: value for name, value in marian.tensors.items() if not name.endswith(_ACTIVATIONS)}
+    weights = {name: value for name, value in marian.tensors.items() if not name.endswith(ACTIVATIONS)}
     src, tgt = _layouts(marian, spms, files)
     state = import_state(to_state(weights, cfg, files.model), cfg.tie, src, tgt)
     state["output.bias"][UNK_ID] = BANNED  # Marian never writes it
@@ -150,6 +150,11 @@ def export_bundle(folder: Path, out: Path, sources: Sequence[str]) -> None:
         write_readme(temporary, bundle, "bergamot")
 
 
+def browser_model(exported: Path, imported: BundleFiles) -> Transformer:
+    """Return the model of a folder that `export_bundle` wrote and `import_model` read, as browsers compute it."""
+    return as_in_browser(load_model(imported), read_marian_binary(_Files.find(exported).model).tensors)
+
+
 def model_size(model: Transformer) -> int:
     """Return the bytes of the model file that `export_bundle` writes for a model that mtkit trains with this shape."""
     src, tgt = (_layout(side.num_embeddings) for side in (model.src_embedding, model.tgt_embedding))
@@ -165,8 +170,8 @@ def _model_file(
     """Return the content of the model file. sizes: rows of the vocabularies; multipliers: by linear layer."""
     parameters = to_parameters(_padded(state, *sizes), cfg)
     for layer, multiplier in multipliers.items():
-        for name in _OUTPUTS if layer == "output" else layer_parameters(cfg, layer):
-            parameters[name + _ACTIVATIONS] = np.array([[multiplier]], dtype=np.float32)
+        for name in OUTPUTS if layer == "output" else layer_parameters(cfg, layer):
+            parameters[name + ACTIVATIONS] = np.array([[multiplier]], dtype=np.float32)
     return marian_binary(parameters, model_options(cfg, sizes))
 
 
@@ -258,7 +263,7 @@ def _decode_config(path: Path | None, *, shortlist: bool) -> DecodeConfig:
         "beam_size": settings.get("beam-size", 1),
         "length_normalization": "average",
         "max_len_factor": factor,
-        "max_len_constant": max(1, round(factor)),
+        "max_len_constant": max(0, math.ceil(factor) - 1),  # </s> of the source allows `factor` more, </s> included
         "shortlist": shortlist,
     }
     return checked(DecodeConfig, values, str(path))

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from mtkit.config.model import ModelConfig
 from mtkit.model.cpu import fused, packed, products, random_bytes
 from mtkit.model.distances import by_distance, by_key
+from mtkit.model.inference import InferenceLinear
 from mtkit.model.masks import BLOCKED
 
 if TYPE_CHECKING:
@@ -179,6 +180,8 @@ def decoder(model: Any, precision: str) -> "CompiledTransformer | None":
     weight = next(model.parameters(), None)
     if weight is None or weight.device.type != "cpu" or not has_faster_decoder(model.cfg, precision):
         return None
+    if any(isinstance(module, InferenceLinear) for module in model.modules()):
+        return None  # the loops would replace the arithmetic of these layers
     from mtkit.model.cpu.compiled import CompiledTransformer  # here: it imports numba
 
     return CompiledTransformer(model, precision)

@@ -270,7 +270,7 @@ def _export(files: BundleFiles, dev: Sequence[DevText], out: Path) -> Path | Non
     n_lines = sum(len(text.sources) for text in texts)
     try:
         with progress_bar(n_translated(files.config.decode, n_lines), "comparing", "line") as bar:
-            parity = export_bundle(files, "bergamot", out, texts, DEFAULT_TOLERANCES["int8"], 1, bar.update)
+            parity = export_bundle(files, "bergamot", out, texts, DEFAULT_TOLERANCES["browser"], 1, bar.update)
     except MtkitError as error:
         remains = f"{out} still contains an earlier student; " if out.exists() else ""
         log.warning(f"{error}; {remains}train longer, or export it with `mtkit export --to bergamot` and other limits")
