@@ -17,9 +17,9 @@ class BaseTranslations:
     def __init__(self, path: Path, search: Mapping[str, Any]) -> None:
         """Read the file if it exists, and if its translations are of this search (settings as JSON)."""
         self._path = path
-        empty = {"search": dict(search), "seconds": 0.0, "translations": {}}
+        empty: dict[str, Any] = {"search": dict(search), "seconds": 0.0, "translations": {}}
         stored: dict[str, Any] = parse_json(path.read_text(encoding="utf-8")) if path.exists() else empty
-        self._values = stored if stored["search"] == empty["search"] else empty
+        self._values: dict[str, Any] = stored if stored["search"] == empty["search"] else empty
         self._known: dict[str, str] = self._values["translations"]
 
     def missing(self, sources: Sequence[str]) -> list[str]:
