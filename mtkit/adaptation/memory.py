@@ -22,6 +22,7 @@ from mtkit.jobs.executors import InProcess
 from mtkit.languages import SIDES, english_name
 from mtkit.pair_files.pairs import Languages, Pair
 from mtkit.quality.language import foreign_lines
+from mtkit.text.scripts import is_in_another_script
 from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.tokens.unseen_characters import UnknownCharacters
 from mtkit.translation.direction import sides_of
@@ -70,7 +71,9 @@ def prepare_memory(paths: Sequence[Path], base: BundleFiles, folder: Path) -> Me
     _check_languages(pairs, base, name)
     unseen = _unseen(pairs, base, name)
     kept = folder / _CLEAN
-    if not kept.exists():
+    if kept.exists():
+        n_clean = sum(1 for _ in _read_clean(kept))
+    else:
         folder.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(folder / _PARTS, ignore_errors=True)  # of a memory that has changed
         cfg = CleanConfig()
@@ -78,12 +81,12 @@ def prepare_memory(paths: Sequence[Path], base: BundleFiles, folder: Path) -> Me
         result = run_clean(corpora, langs, cfg, [one_output([kept], None, corpora)], executor=InProcess())
         dropped = ", ".join(f"{n:,} {rule}" for rule, n in result.dropped.items() if n) or "none"
         log.info(f"{name}: cleaning keeps {result.n_kept:,} of {counted(result.n_pairs, 'pair')}; dropped: {dropped}")
-    n_clean = sum(1 for _ in _read_clean(kept))
-    try:
-        _require(n_clean, name, f" of {len(pairs):,} are left after cleaning ({folder} has the others)")
-    except DataError:
-        kept.unlink()
-        raise
+        n_clean = result.n_kept
+        try:
+            _require(n_clean, name, f" of {len(pairs):,} after cleaning (dropped: {dropped}; they are in {folder})")
+        except DataError:
+            kept.unlink()
+            raise
     parts = folder / _PARTS
     if not (parts / REPORT).exists():
         n_dev, n_test = (min(most, round(share * n_clean)) for share, most in (_DEV, _TEST))
@@ -144,15 +147,19 @@ def _check_languages(pairs: Sequence[Pair], base: BundleFiles, name: str) -> Non
             )
     if langs is None:
         return
-    with suppress(UsageError):  # without py3langid, no language can be detected
-        for side, lang, other in (("src", *langs), ("tgt", *reversed(langs))):
-            text = " ".join(dict.fromkeys(getattr(pair, side) for pair in pairs[:_LOOKED_AT]))
-            if found := foreign_lines([text], lang, other, [1]).get(0, "").split(" ")[0]:
-                side_name = "source" if side == "src" else "target"
-                raise DataError(
-                    f"{name}: the {side_name} side is in {english_name(found) or found}, but {base.folder} translates "
-                    f"{direction}; choose a model of these languages, or the right languages of the file"
-                )
+    for side, lang, other in (("src", *langs), ("tgt", *reversed(langs))):
+        text = " ".join(dict.fromkeys(getattr(pair, side) for pair in pairs[:_LOOKED_AT]))
+        found = ""
+        with suppress(UsageError):  # without py3langid, no language can be detected
+            found = foreign_lines([text], lang, other, [1]).get(0, "").split(" ")[0]
+        if not found and is_in_another_script(text, lang):
+            found = "another script"
+        if found:
+            side_name = "source" if side == "src" else "target"
+            raise DataError(
+                f"{name}: the {side_name} side is in {english_name(found) or found}, but {base.folder} translates "
+                f"{direction}; choose a model of these languages, or the right languages of the file"
+            )
 
 
 def _unseen(pairs: Sequence[Pair], base: BundleFiles, name: str) -> list[str]:

@@ -83,8 +83,16 @@ def test_a_memory_in_another_language_is_refused_by_its_name(base, pairs, tmp_pa
     assert not (tmp_path / "out").exists()
 
 
+def test_a_memory_in_another_script_is_refused_before_it_is_cleaned(base, pairs, tmp_path):
+    path = tsv(tmp_path / "memory.tsv", [(src, "Комитет утвердил план") for src, _ in pairs])
+    with pytest.raises(DataError, match=r"the target side is in another script, but .* translates en-fr"):
+        prepare_memory([path], base, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(
-    ("n", "times", "finding"), [(10, 1, "only 10 pairs, "), (1, 500, "only 1 pair of 500 are left after cleaning")]
+    ("n", "times", "finding"),
+    [(10, 1, "only 10 pairs, "), (1, 500, r"only 1 pair of 500 after cleaning \(dropped: 499 ")],
 )
 def test_too_small_a_memory_is_refused(base, pairs, tmp_path, n, times, finding):
     path = tsv(tmp_path / "memory.tsv", pairs[:n] * times)
