@@ -1,5 +1,6 @@
 """Read the tensors of a Hugging Face folder as the state of mtkit's model, and name a state as such tensors."""
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -33,7 +34,9 @@ def read_weights(folder: Path) -> tuple[Path, dict[str, Tensor]]:
     if not old.is_file():
         raise MtkitError(f"{folder}: contains neither {WEIGHTS} nor {_OLD_WEIGHTS}")
     try:
-        tensors = torch.load(old, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch asks its users to report pickles that it does not read
+            tensors = torch.load(old, map_location="cpu", weights_only=True)
     except Exception as error:  # damaged files raise errors of many types
         # we hide torch's message, because it advises the user to let the file run code
         raise MtkitError(
