@@ -58,7 +58,10 @@ def export_problems(cfg: "ModelConfig", target: Target, model: "Transformer | No
     model: the trained model, if there is one yet, whose weights are checked too.
     """
     if cfg.end_first and target != "hf":
-        return ["mtkit writes a model with model.end_first=True, such as NLLB, for Hugging Face only (--to hf)"]
+        return [
+            "mtkit writes a model with model.end_first=True, such as NLLB, for Hugging Face only (--to hf); "
+            "CTranslate2's ct2-transformers-converter reads that folder"
+        ]
     name, supported = ("M2M-100", _M2M100) if cfg.end_first else (_NAMES[target], _KNOWN[target])
     problems = [
         f"{name} has no counterpart of model.{key}={value}; only {' or '.join(map(str, known))}"

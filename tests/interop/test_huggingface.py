@@ -13,12 +13,13 @@ import torch
 from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
-from mtkit.bundle import load_bundle, read_bundle
+from mtkit.bundle import load_bundle, read_bundle, save_bundle
 from mtkit.cli import app
 from mtkit.errors import DataError, MtkitError
 from mtkit.interop.huggingface import folder as huggingface
 from mtkit.interop.vocabulary import Layout
 from mtkit.model.positions import sinusoid_table
+from mtkit.training.preparation.warm_start import load_start
 
 SENTENCES = ["I love oranges.", "The cat sleeps under the table.", "It rains: do you see it?"]
 LINEAR = {"self_attn.q_proj": (16, 16), "self_attn.k_proj": (16, 16), "self_attn.v_proj": (16, 16)}
@@ -200,6 +201,30 @@ def test_logits_and_tokens_equal_those_of_transformers(make_folder, tmp_path, ki
             expected = model(input_ids=theirs, decoder_input_ids=last).logits[0]
             logits = bundle.model(torch.tensor([ours]), torch.tensor([[2, 9]]))[0]
         assert torch.allclose(logits[:, comparable], expected[:, [tgt_rows[i] for i in comparable]], atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@torch.no_grad()
+def test_a_tuned_model_goes_back(make_folder, tmp_path, kind):
+    huggingface.import_model(make_folder(tmp_path / "hf", **kind), tmp_path / "base")
+    base = load_bundle(tmp_path / "base")
+    model = base.model.new_like()
+    load_start(tmp_path / "base", model)
+    for weight in model.parameters():
+        weight.add_(0.1 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(2)))
+    spm = tmp_path / "base" / "src.spm", tmp_path / "base" / "tgt.spm"
+    save_bundle(tmp_path / "tuned", model.state_dict(), base.config, *spm, training={"step": 9})
+    huggingface.export_bundle(tmp_path / "tuned", tmp_path / "exported")
+    huggingface.import_model(tmp_path / "exported", tmp_path / "again")
+    again = load_bundle(tmp_path / "again")
+    for text in SENTENCES:
+        ids = [one.src_tokenizer.encode(text) for one in (base, again)]
+        assert base.src_tokenizer.pieces(ids[0]) == again.src_tokenizer.pieces(ids[1])
+        logits = [
+            one(torch.tensor([[*src, 3]]), torch.tensor([[2, 9, 12]]))
+            for one, src in zip((model.eval(), again.model), ids, strict=True)
+        ]
+        torch.testing.assert_close(*logits, atol=1e-4, rtol=0)
 
 
 NATIVE = [("none", "relu", "sinusoidal"), ("decoder", "gelu", "marian"), ("all", "silu", "sinusoidal")]

@@ -475,7 +475,7 @@ def test_a_gap_between_added_tokens_is_refused(make_folder, tmp_path):
 def test_formats_that_cannot_hold_the_model_refuse_it(make_folder, tmp_path):
     _, path = imported(make_folder, tmp_path)
     bundle = load_bundle(path)
-    with pytest.raises(MtkitError, match=r"end_first.*--to hf"):
+    with pytest.raises(MtkitError, match=r"end_first.*--to hf.*ct2-transformers-converter"):
         write_model(bundle.model, [], [], tmp_path, "float32")
     larger = extend(bundle, [Pair("The kubernetes.", "Le kubernetes.", "a.tmx", 1)] * 9, 20, tmp_path / "larger")
     with pytest.raises(MtkitError, match="--new-pieces"):
