@@ -116,8 +116,8 @@ def _students(plan: student_plan.StudentsPlan) -> list[str]:
             f"{one.shape:<20}{one.megabytes:>7.1f}{one.words_per_s:>9,.0f}{course}  {_lost(one):<21}"
             f"{exports[0]:<9}{exports[1]}"
         )
+    lines += ["", *(f"{one.shape}: {one.updates:,} updates: {one.expect}" for one in plan.shapes if one.expect)]
     lines += [
-        "",
         "MB: the file with the weights, of students in int8",
         "words/s: words of the source on one core; of students about, measured with random weights",
         "BLEU lost: how far the test BLEU of measured students was below that of their teachers:",

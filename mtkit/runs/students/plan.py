@@ -33,6 +33,7 @@ from mtkit.runs.students.frontier import Figures
 from mtkit.search.hypothesis import Engine, Segment
 from mtkit.tokens.special_ids import EOS_ID
 from mtkit.tokens.tokenizer import Tokenizer
+from mtkit.training.preparation.pace import worth_of
 from mtkit.training.preparation.prepare import prepare
 from mtkit.training.update.budget import Budget, BudgetError, expected_updates
 from mtkit.training.update.checkpoint import Checkpoints
@@ -67,6 +68,7 @@ class ShapePlan:
     updates: int  # that the budget has time for
     epochs: float
     problem: str  # why the budget is too short; "" if it is not
+    expect: str  # what so few updates are worth, in words; "" if they may be enough
     measured: list[MeasuredRun]  # students of this shape
     exports: dict[str, list[str]]  # each export format, with the reasons why it cannot hold the shape
 
@@ -159,6 +161,7 @@ def _shape_plan(shape: str, course: _Course, n_bytes: int, seconds: float, teach
         updates=course.updates,
         epochs=course.epochs,
         problem=course.problem,
+        expect="" if course.problem else worth_of(course.updates),
         measured=[run for run in MEASURED if run.shape == shape],
         exports={target: export_problems(course.cfg.model, target) for target in get_args(Target)},
     )

@@ -298,7 +298,7 @@ def test_a_plan_has_size_speed_and_updates_and_leaves_the_teacher_unchanged(
     assert (shape.sentences_per_s, shape.words_per_s) == (pytest.approx(200.0), pytest.approx(1200.0))
     assert 330_000 < shape.updates < 360_000, "most of ten hours"
     assert shape.epochs == shape.updates / 1000
-    assert shape.problem == ""
+    assert shape.problem == shape.expect == ""
     n_weights = 400 * 64 + 400 + 16 * 64**2 + 25 * 64  # embeddings, output bias, matrices, vectors
     assert n_weights < 1e6 * shape.megabytes < n_weights + 30_000
     assert (shape.exports["bergamot"], len(shape.exports["ctranslate2"])) == ([], 1)
@@ -342,9 +342,29 @@ def planned(*options: str) -> tuple[int, str, str]:
 def test_the_plan_is_a_table_with_the_measured_runs(teacher, monkeypatch):
     runs = [MeasuredRun("student-tiny", pair, 2666, 1.6, lost) for pair, lost in (("en-fr", 10.2), ("en-de", 9.1))]
     shapes = [
-        ShapePlan("student-tiny", 9.97, 900.0, 5432.0, 2700, 1.75, "", runs, {"bergamot": [], "ctranslate2": ["no"]}),
         ShapePlan(
-            "student-ct2", 11.2, 700.0, 4321.0, 0, 0.0, "too short a budget", [], {"bergamot": [], "ctranslate2": []}
+            "student-tiny",
+            9.97,
+            900.0,
+            5432.0,
+            2700,
+            1.75,
+            "",
+            "expect little",
+            runs,
+            {"bergamot": [], "ctranslate2": ["no"]},
+        ),
+        ShapePlan(
+            "student-ct2",
+            11.2,
+            700.0,
+            4321.0,
+            0,
+            0.0,
+            "too short a budget",
+            "",
+            [],
+            {"bergamot": [], "ctranslate2": []},
         ),
     ]
     plan = StudentsPlan(Figures(39.0, 27.0, 500.0, 3000.0), 500, 149_231, 0.53, 169.0, shapes, "1.4 of 2 cores")
@@ -356,6 +376,7 @@ def test_the_plan_is_a_table_with_the_measured_runs(teacher, monkeypatch):
     assert rows["student-ct2"] == "11.2 4,321 too short not measured yes yes"
     assert "39.00 on 500 sentences" in text and "27.0 3,000" in rows["teacher"]
     assert "53% of them in 2m49s" in rows["text"] and "1.4 of 2 cores" in text
+    assert "student-tiny: 2,700 updates: expect little" in text and "student-ct2: 0" not in text
     assert "en-de: 9.1 after 2,666 updates, 1.6 epochs" in text
     code, text, _ = planned("--student", str(teacher), "--budget", "18m", "--json")
     assert json.loads(text)["shapes"][0]["measured"][1]["bleu_lost"] == 9.1
