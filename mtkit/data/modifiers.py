@@ -24,7 +24,7 @@ from mtkit.data.subwords import SubwordSampler, repetitions_of
 from mtkit.languages import primary_code
 from mtkit.text.capitals import changeable_words, in_capitals, lower, upper, with_words
 from mtkit.text.scripts import scripts_of
-from mtkit.text.sentences import FINAL, ends_without_space, final_marks
+from mtkit.text.sentences import ends_without_space, final_marks, has_final_mark, without_final_mark
 from mtkit.tokens.placeholders import with_own_tokens
 from mtkit.tokens.segmentation import Keys, derived_keys, uniform
 from mtkit.tokens.special_ids import UNK_ID
@@ -38,7 +38,6 @@ _SCRIPTS_WITH_CASE = {"Latin", "Greek", "Cyrillic", "Armenian"}
 _SHORTEST_WITH_TYPO = 3  # letters
 # Letters that keys write one by one: Latin to Arabic, Georgian, and Latin and Greek with accents.
 _TYPED = re.compile(r"[^\W\d_\u0700-\u109f\u1100-\u1dff\u2000-\U0010ffff]+(?:['’][^\W\d_\u0700-\U0010ffff]+)*")
-_OPENING = "¿¡"  # goes with the final mark
 # The rows of letters of keyboards by script and, where they differ, by language; each row begins further to the right.
 _QWERTZ = "qwertzuiop", "asdfghjkl", "yxcvbnm"
 _ROWS = {
@@ -64,7 +63,7 @@ class Modifiers:
             "capitals": partial(in_capitals, lang=src_lang),
             "lower_case": partial(with_words, change=lambda word, _: lower(word[0], src_lang)),
             "title_case": partial(with_words, change=lambda word, _: upper(word[0][0], src_lang) + word[0][1:]),
-            "no_final_mark": _without_final_mark,
+            "no_final_mark": without_final_mark,
         }
 
     def changed(self, name: ModifierName, src: str, tgt: str, random: Random) -> tuple[str, str]:
@@ -76,7 +75,7 @@ class Modifiers:
             return _with_typo(src, tgt, random, self.src_lang), tgt
         if name in CASES and not (self._src_has_case and _has_case(src)):
             return src, tgt
-        if name == "no_final_mark" and not (_has_final_mark(src) and _has_final_mark(tgt)):
+        if name == "no_final_mark" and not (has_final_mark(src) and has_final_mark(tgt)):
             return src, tgt
         changed = self._of_source[name](src)
         return (changed, self.of_target(name, tgt)) if changed != src else (src, tgt)
@@ -85,7 +84,7 @@ class Modifiers:
         """Return the target that belongs to a changed source."""
         if name == "capitals":
             return in_capitals(text, self.tgt_lang)
-        return _without_final_mark(text) if name == "no_final_mark" else text
+        return without_final_mark(text) if name == "no_final_mark" else text
 
 
 def joined(texts: Sequence[str]) -> str:
@@ -108,16 +107,6 @@ def _has_case(text: str) -> bool:
     """Return whether a text has case to change: half of its letters, and not only capitals."""
     n_cased = sum(character.islower() or character.isupper() for character in text)
     return not text.isupper() and 2 * n_cased > sum(map(str.isalpha, text))
-
-
-def _has_final_mark(text: str) -> bool:
-    """Return whether a text ends with a mark, with nothing behind it, and has more than that."""
-    marks = final_marks(text)
-    return bool(marks) and not marks.strip(f"{FINAL} ") and len(marks) < len(text)
-
-
-def _without_final_mark(text: str) -> str:
-    return text.removesuffix(final_marks(text)).rstrip().lstrip(_OPENING) if _has_final_mark(text) else text
 
 
 def _with_typo(src: str, tgt: str, random: Random, lang: str | None) -> str:

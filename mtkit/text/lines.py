@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from mtkit.text.addresses import PATH_START
+from mtkit.text.sentences import is_final_mark_added, without_final_mark
 from mtkit.text.words import has_letters
 
 _LIST_MARK = re.compile(
@@ -56,10 +57,13 @@ def text_spans(text: str) -> Iterator[tuple[int, int]]:
 def keep_edges(src: str, translation: str) -> str:
     """Return the translation with the ellipsis, colon, semicolon, comma or dash that its source begins or ends with.
 
-    A translation that has such a mark there keeps its own.
+    A translation that has such a mark there keeps its own. A full stop or the like at its end goes if the source has
+    none, as in a heading.
     """
     if not translation:
         return translation
+    if is_final_mark_added(src, translation):
+        translation = without_final_mark(translation)
     if (last := _LAST.search(src)) and not _has_same(translation[-4:], last[0].strip()):
         rest = translation.rstrip(".")
         translation = rest + src[last.start() :].rstrip() if rest else translation

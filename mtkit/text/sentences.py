@@ -70,6 +70,12 @@ _ORDINAL = re.compile(  # German: im 19. Jahrhundert
     r"\s\d{1,3}\.$",
     re.IGNORECASE,
 )
+_OPENING = "¿¡"
+_TAG = re.compile(r"<[^<>]*>")
+_UNMARKED = re.compile(r"[\u0e00-\u0eff]\W*\Z")  # ends in Thai or Lao
+_KEPT_STOP = re.compile(  # p.m. U.S. etc. an ellipsis
+    r"(?:\.\s?\w{0,3}\.|…|\b(?:etc|ecc|usw|osv|itd|atd|Inc|Ltd|Jr|Sr|Co)\.)\Z", re.IGNORECASE
+)
 _HEADING_NUMBER = re.compile(  # 1. A.1. 2-1. VIII. or Chapter 1.: the whole of it
     r"(?:[^\W\d_a-zß-ÿ][^\W\d_]{2,}\s+)?(?:§\s?)?(?:(?:[^\W\d_][.-]?)?\d+(?:[.–-]\d+)*[a-z]?|[IVXLC]+)\.\Z"
 )
@@ -162,6 +168,28 @@ def final_marks(text: str) -> str:
     bare = without_closing(text)
     words = bare.rstrip(FINAL)
     return text[len(words) :] if len(words) < len(bare) else ""
+
+
+def has_final_mark(text: str) -> bool:
+    """Return whether a text ends with a mark, with nothing behind it, and has more than that."""
+    marks = final_marks(text)
+    return bool(marks) and not marks.strip(f"{FINAL} ") and len(marks) < len(text)
+
+
+def without_final_mark(text: str) -> str:
+    """Return the text without the mark at its end, and without the ¿ or ¡ that belongs to it."""
+    return text.removesuffix(final_marks(text)).rstrip().lstrip(_OPENING) if has_final_mark(text) else text
+
+
+def is_final_mark_added(src: str, translation: str) -> bool:
+    """Return whether a translation ends its sentence with a mark that its source, a heading or the like, does not have.
+
+    Thai and Lao have no such marks, and the full stop of an abbreviation or of a German ordinal number is another one.
+    """
+    if not has_final_mark(translation) or _UNMARKED.search(src):
+        return False
+    own_stop = _KEPT_STOP.search(translation) or _ORDINAL.search(translation)
+    return not own_stop and not final_marks(_TAG.sub("", src))
 
 
 def clause_gaps(text: str) -> list[Span]:

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import MtkitError
@@ -61,14 +62,17 @@ class LiveTranslator:
             for hypotheses in self._engine.stream(segment, self._translator.decode):
                 # without an end that later tokens may change: an incomplete character, a space that may be the last
                 beginning = self._search.text_of(_common_prefix(hypotheses), segment)
-                show(fill(beginning.rstrip(_INCOMPLETE).rstrip(), segment.values))
+                edged = keep_edges(segment.text, beginning.rstrip(_INCOMPLETE).rstrip())  # perhaps without a full stop
+                show(fill(edged, segment.values))
             [best] = hypotheses
             candidate = self._search.candidate(best, segment)
+            edged = keep_edges(segment.text, candidate.text)
+            candidate = replace(candidate, text=edged if edged.startswith(shown) else candidate.text)
         show(candidate.text)
         return candidate
 
     def _may_grow(self, piece: Piece) -> bool:
-        """Return whether the model writes the whole translation: no protected text and no marks at its edges."""
+        """Return whether the model writes all of the translation: no protected text, no marks to add at its edges."""
         has_protected = piece.inline is not None or piece.kept
         return not piece.is_blank and not has_protected and keep_edges(piece.text, "word") == "word"
 

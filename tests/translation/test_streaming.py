@@ -106,7 +106,7 @@ def test_what_looks_broken_is_counted_as_by_an_ordinary_translation(shared_bundl
 
 
 @pytest.mark.parametrize(
-    "text", ["Write to a@b.example now.", "He waits…", "He waits...", "Look:", "- Go home,", "🎾", "3.5"]
+    "text", ["Write to a@b.example now.", "He waits…", "He waits...", "Look:", "- Go home,", "go home", "🎾", "3.5"]
 )
 def test_protected_text_and_marks_at_the_edges_are_kept_as_by_an_ordinary_translation(shared_bundle, text):
     translator = Translator.load(shared_bundle, threads=1, beam_size=1, on_suspect="warn")
