@@ -20,9 +20,11 @@ run() {
 }
 run ruff format --check .
 run ruff check .
-run mypy
+run mypy & # at the same time as the next two, because each of them uses one core
+checks=$!
 run lint-imports
 run python scripts/check_words.py
+wait "$checks"
 export OMP_NUM_THREADS=1 # a core for each process of the tests
 unset PYTHONDONTWRITEBYTECODE # tests start hundreds of processes: each would compile the package again
 run pytest -n auto --dist worksteal ${tier[@]+"${tier[@]}"} "$@" # as bash 3 wants an array that may be empty
