@@ -21,7 +21,7 @@ FIXTURES = ["fixtures.bundles", "fixtures.interop", "fixtures.runs", "fixtures.s
 
 # Each run draws other examples, so that many short runs try as much as a long one. The workflow in .github runs the
 # second profile, with --hypothesis-profile. No deadlines: a busy machine is slow, and no test is about speed.
-hypothesis.settings.register_profile("mtkit", deadline=None, max_examples=40)
+hypothesis.settings.register_profile("mtkit", deadline=None, max_examples=25)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=300)
 hypothesis.settings.load_profile("mtkit")
 

@@ -8,7 +8,7 @@ import gzip
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -185,7 +185,6 @@ def test_the_summary_includes_what_an_earlier_process_did(run, engine, caplog):
 WORDS = st.lists(st.integers(0, 10**6).map(str), max_size=40, unique=True)
 
 
-@settings(max_examples=50)
 @given(WORDS, st.integers(0, 5))
 def test_noise_drops_words_and_moves_each_three_places_at_most(words, seed):
     noisy = noised(" ".join(words), seed).split()

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.data.batching import make_batch, padding_share, plan_epoch
@@ -164,7 +164,6 @@ def test_a_batch_equals_one_written_by_hand():
 SENTENCES = st.lists(st.integers(4, 99), min_size=1, max_size=8)
 
 
-@settings(max_examples=40)
 @given(pairs=st.lists(st.tuples(SENTENCES, SENTENCES), min_size=1, max_size=12), data=st.data())
 def test_the_batch_shifts_tgt_in_against_tgt_out(pairs, data):
     src, tgt = map(list, zip(*pairs, strict=True))

@@ -5,7 +5,7 @@ import sqlite3
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.errors import DataError
@@ -33,7 +33,6 @@ def distance(one: list[str], other: list[str]) -> int:
     return row[-1]
 
 
-@settings(max_examples=60)
 @given(st.lists(TEXTS, max_size=30), TEXTS, st.sampled_from([0.5, 0.6, 0.7, 0.75, 0.8, 1.0]), st.sampled_from([2, 128]))
 def test_the_search_finds_the_best_scores_of_all_units(sources, text, least, at_once):
     expected = sorted(dict(_scored(sources, text, least)).values())

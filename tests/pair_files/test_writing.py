@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
@@ -14,7 +14,6 @@ TEXT = st.text(
 PAIRS = st.lists(st.tuples(TEXT, TEXT), max_size=5)
 
 
-@settings(max_examples=50)
 @given(pairs=PAIRS)
 @pytest.mark.parametrize("name", ["x.tmx", "x.jsonl", "x.csv", "x.tsv", "x.tmx.gz", "x.csv.zst"])
 def test_what_is_written_is_what_is_read(tmp_path_factory, name, pairs):
@@ -25,7 +24,6 @@ def test_what_is_written_is_what_is_read(tmp_path_factory, name, pairs):
     assert [pair[:2] for pair in read_one_file(path, ("en", "pt-BR"))] == pairs
 
 
-@settings(max_examples=50)
 @given(pairs=PAIRS)
 def test_two_text_files_are_read_as_they_were_written(tmp_path_factory, pairs):
     folder = tmp_path_factory.mktemp("out")

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
@@ -20,7 +20,6 @@ def oracle():
     return identifier
 
 
-@settings(max_examples=40)
 @given(st.lists(st.text(st.sampled_from("abcdeABß éя是 .1"), max_size=30), min_size=1, max_size=5))
 def test_probabilities_are_those_of_py3langid(oracle, texts):
     ours = identifier_of(LANGS).probabilities(texts)

@@ -5,7 +5,7 @@ import random
 
 import pytest
 from batching import EN_DE, EN_FR, run, started, translated, translated_after
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.serving.refusals import BadRequest, Busy, EndsWorkers, Fault
@@ -13,7 +13,6 @@ from mtkit.serving.workers import batcher as batcher_module
 from mtkit.serving.workers.pool import WorkerDied
 
 
-@settings(max_examples=50)
 @given(
     requests=st.lists(st.tuples(st.sampled_from([EN_FR, EN_DE]), st.integers(0, 12)), min_size=1, max_size=20),
     n_workers=st.integers(1, 3),

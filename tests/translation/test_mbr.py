@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.translation.candidates import Candidate
@@ -34,7 +34,6 @@ def choose(texts: list[str]) -> int:
     return index
 
 
-@settings(max_examples=60)
 @given(st.lists(words, max_size=6))
 def test_chrf_of_every_two_texts_is_sacrebleus(texts):
     scores = pairwise_chrf(texts)
@@ -50,7 +49,6 @@ def test_a_repeated_word_counts_as_often_as_both_texts_have_it():
     np.testing.assert_allclose(pairwise_chrf(texts), expected, atol=1e-9)
 
 
-@settings(max_examples=60)
 @given(st.lists(words, min_size=1, max_size=6).flatmap(lambda texts: st.lists(st.sampled_from(texts), min_size=1)))
 def test_the_choice_has_the_highest_expected_chrf_and_is_the_first_of_those(candidates):
     expected = expected_by_definition(candidates)

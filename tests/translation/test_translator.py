@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tiny_models import tiny_transformer
 from torch import Tensor, nn
@@ -124,7 +124,6 @@ def warnings(caplog, monkeypatch):
     window=st.integers(1, 9),
     beam_size=st.integers(1, 3),
 )
-@settings(max_examples=40)
 def test_every_line_gives_one_line_in_its_place_and_blank_stays_blank(lines, batch, window, beam_size):
     translator = copying(batch_sentences=batch, beam_size=beam_size)
     texts = [translation.text for translation in translator.stream(lines, window=window)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.config.cleaning import CleanConfig
@@ -161,7 +161,6 @@ class WriteSources:
 SHARDS = st.lists(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xyz")), max_size=6), max_size=4)
 
 
-@settings(max_examples=50)
 @given(SHARDS, st.sampled_from(["first", "most_frequent"]), st.sampled_from([1, 3, 100]))
 def test_translations_are_chosen_as_one_counter_would(shards, choose, partition_pairs):
     def make(job: Job) -> list[set[int]]:

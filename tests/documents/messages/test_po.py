@@ -5,7 +5,7 @@ import shutil
 import subprocess
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tiny_documents import same, translated
 
@@ -238,7 +238,6 @@ _TEXTS = ["word", "two words", "%s", "%(name)s", "{0}", "\\n", "\\t", '\\"', "\\
 _MESSAGES = st.lists(st.sampled_from(_TEXTS), max_size=8).map("".join)
 
 
-@settings(max_examples=60)
 @given(st.lists(st.tuples(_MESSAGES, st.sampled_from(["", "#, fuzzy\n", "#, c-format, fuzzy\n"])), max_size=5))
 def test_any_messages_translated_into_themselves_are_their_own_translation(messages):
     po = HEADER + "\n".join(f'{flags}msgctxt "{n}"\nmsgid "{m}"\nmsgstr ""\n' for n, (m, flags) in enumerate(messages))
@@ -252,7 +251,6 @@ def test_any_messages_translated_into_themselves_are_their_own_translation(messa
     assert filled(found, loud) == found
 
 
-@settings(max_examples=60)
 @given(st.integers(0, len(PO)), st.sampled_from(["", '"', "\\", "\n", "#", "msgid", "\r", "#, fuzzy\n", "msgstr[1]"]))
 def test_a_damaged_file_is_refused_or_keeps_what_it_has(at, piece):
     for damaged in (PO[:at] + piece + PO[at:], PO[:at] + piece):

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tiny_documents import loud_around_placeholders, translated
 
@@ -91,7 +91,6 @@ def test_escapes_are_those_that_java_reads_in_the_encoding_of_the_file(raw, want
     assert translated(raw, "properties", loud_around_placeholders).raw == wanted
 
 
-@settings(max_examples=40)
 @given(
     st.lists(
         st.lists(st.sampled_from(["Some ", "words", "\\", "\n", "\t", "=", ":", "#", "!", " ", "é", "😀", "{0}"])).map(

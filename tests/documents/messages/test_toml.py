@@ -7,7 +7,7 @@ import tomllib
 from functools import partial
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tiny_documents import loud_around_placeholders, translated
 
@@ -81,7 +81,6 @@ def test_any_translation_is_read_as_it_is(quoted, risky):
         assert not found.notes or risky == "{"
 
 
-@settings(max_examples=40)
 @given(
     st.dictionaries(
         st.sampled_from(["a", "b c", "é", "x.y", "#", "😀"]),

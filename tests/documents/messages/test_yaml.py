@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tiny_documents import loud_around_placeholders, translated
 
@@ -149,7 +149,6 @@ def test_any_translation_is_read_as_it_is(style, is_flow):
         assert not found.notes or risky in ("{x", "|", "> x", "&a", "%a", "[a", "x, y]"), translation
 
 
-@settings(max_examples=40)
 @given(
     st.lists(
         st.lists(
