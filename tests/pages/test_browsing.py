@@ -52,8 +52,7 @@ def test_all_that_the_base_offers_reads_well_everywhere(browser, page_of, tmp_pa
     places = [Point("teacher", 3640, 39, "27 MB"), Point("student", 5972, 37, "11 MB")]
     points = scatter_chart(places, x_label="words a second", y_label="BLEU", title="Quality and speed")
     check_page(browser, page_of(ALL_PARTS, lines=lines, bars=bars, points=points), tmp_path)
-    shots = sorted(path.name for path in tmp_path.glob("*.png"))
-    assert shots == ["page-dark-1400.png", "page-light-400.png"]
+    assert list(tmp_path.glob("*.png")) == []
 
 
 @pytest.mark.parametrize(
@@ -72,6 +71,7 @@ def test_all_that_the_base_offers_reads_well_everywhere(browser, page_of, tmp_pa
 def test_a_fault_of_the_page_is_found(browser, page_of, tmp_path, content, style, fault):
     with pytest.raises(AssertionError, match=fault):
         check_page(browser, page_of(content, style), tmp_path)
+    assert len(list(tmp_path.glob("page-*.png"))) == 1
 
 
 def test_values_just_within_the_limits_are_accepted(browser, page_of, tmp_path):

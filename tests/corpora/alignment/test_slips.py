@@ -20,10 +20,6 @@ def sides(pairs):
     return [src for src, _ in pairs], [tgt for _, tgt in pairs]
 
 
-def slips_of(sides):
-    return [(slip.kind, slip.src, slip.tgt) for slip in diagnose(*sides).slips]
-
-
 def right_share(diagnosis, sides, pairs):
     truth = set(pairs)
     texts = []
@@ -45,11 +41,12 @@ def test_files_without_a_slip_have_none(sides):
 def test_a_line_missing_on_either_side_is_named(sides, pairs):
     src, tgt = sides
     del tgt[200], src[450]
-    [(kind, one, none), (other_kind, no_src, other)] = slips_of(sides)
+    diagnosis = diagnose(*sides)
+    (kind, one, none), (other_kind, no_src, other) = [(slip.kind, slip.src, slip.tgt) for slip in diagnosis.slips]
     assert (kind, other_kind) == ("missing", "missing")
     assert abs(one[0] - 200) <= 3 and one[1] - one[0] == 1 and none[0] == none[1] == one[0]
     assert abs(other[0] - 449) <= 3 and other[1] - other[0] == 1 and no_src[0] == no_src[1]
-    assert right_share(diagnose(*sides), sides, pairs) >= 0.99
+    assert right_share(diagnosis, sides, pairs) >= 0.99
 
 
 def test_a_large_block_missing_from_the_start_is_found(sides, pairs):
