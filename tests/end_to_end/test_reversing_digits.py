@@ -2,8 +2,6 @@
 
 import json
 import random
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from mtkit.cli import app
+from mtkit.console import log
 
 CONFIG = """
 run_dir: runs/digits
@@ -24,7 +23,7 @@ tokenizer:
 model: {d_model: 64, d_ff: 128, n_heads: 4, n_encoder_layers: 1, n_decoder_layers: 2, residual_dropout: 0,
         embedding_dropout: 0}
 train:
-  {max_steps: 500, lr: 3.0e-3, schedule: cosine, warmup_steps: 40, batch_tokens: 512, validate_every: 200,
+  {max_steps: 400, lr: 4.0e-3, schedule: cosine, warmup_steps: 30, batch_tokens: 512, validate_every: 200,
    log_every: 50, label_smoothing: 0, precision: fp32, threads: 1, validate_sentences: 50}
 decode: {beam_size: 2}
 """
@@ -34,16 +33,18 @@ decode: {beam_size: 2}
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("digits")
     rng = random.Random(1)
-    numbers = {"".join(rng.choices("0123456789", k=rng.randint(2, 5))): None for _ in range(6000)}
+    numbers = {"".join(rng.choices("0123456789", k=rng.randint(2, 4))): None for _ in range(6000)}
     parts = {"dev": list(numbers)[:100], "test": list(numbers)[100:300], "train": list(numbers)[300:]}
     for part, lines in parts.items():
         (folder / f"{part}.src").write_text("".join(f"{' '.join(line)}\n" for line in lines))
         (folder / f"{part}.tgt").write_text("".join(f"{' '.join(reversed(line))}\n" for line in lines))
     (folder / "digits.yaml").write_text(CONFIG)
-    for command in ("train-tokenizer", "train"):  # one after the other, as a user starts them
-        program = [sys.executable, "-m", "mtkit", command, "--config", "digits.yaml"]
-        done = subprocess.run(program, cwd=folder, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(log, "handlers", [])  # those of the commands write to their own stderr
+        for command in ("train-tokenizer", "train"):  # one after the other, as a user starts them
+            done = CliRunner().invoke(app, [command, "--config", "digits.yaml"])
+            assert done.exit_code == 0, done.output
     return folder
 
 

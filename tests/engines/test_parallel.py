@@ -106,7 +106,7 @@ def test_the_work_is_shared() -> None:
     [(1, MtkitError, "^line 1: no such word$"), (2, RuntimeError, "KeyError: 'a mistake of ours'")],
 )
 def test_an_error_in_a_worker_reaches_the_caller(first_id: int, kind: type[Exception], message: str) -> None:
-    engine = ParallelEngine(Reverser, 2)
+    engine = ParallelEngine(Reverser, 1)
     with pytest.raises(kind, match=message):
         list(engine.decode(segments_of([9], [first_id, 4]), DecodeConfig(), 1))
     with pytest.raises(MtkitError, match="closed"):
@@ -139,25 +139,18 @@ def test_a_killed_worker_is_an_error_at_once() -> None:
     assert time.monotonic() - started < 300  # the other worker would take longer
 
 
-def test_closing_ends_the_processes() -> None:
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="what is held back is read from Linux' /proc")
+def test_no_worker_is_interrupted_while_it_starts_and_closing_ends_it() -> None:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, set())
     engine = ParallelEngine(Reverser, 1)
     pid = engine._workers[0].process.pid
-    os.kill(pid, 0)  # it is there
-    engine.close()
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
-
-
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="what is held back is read from Linux' /proc")
-def test_no_worker_is_interrupted_while_it_starts() -> None:
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, set())
-    engine = ParallelEngine(Reverser, 2)
-    for worker in engine._workers:
-        status = Path(f"/proc/{worker.process.pid}/status").read_text()
-        [held_back] = [int(line.split()[1], 16) for line in status.splitlines() if line.startswith("SigBlk")]
-        assert held_back >> (signal.SIGINT - 1) & 1
+    status = Path(f"/proc/{pid}/status").read_text()
+    [held_back] = [int(line.split()[1], 16) for line in status.splitlines() if line.startswith("SigBlk")]
+    assert held_back >> (signal.SIGINT - 1) & 1
     engine.close()
     assert signal.pthread_sigmask(signal.SIG_BLOCK, set()) == before
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
 
 
 def test_interrupting_the_parent_ends_the_workers_too() -> None:

@@ -1,7 +1,9 @@
 """Corrections in the service, around a tiny random model: whole texts first, then sentences."""
 
+import asyncio
+
 import pytest
-from serving.test_service import Running
+from serving.test_service import PATIENT, Running, WorkerInThread
 from tiny_server import bundle_of
 
 from mtkit.config.serving import CorrectionsConfig, ServeConfig
@@ -10,6 +12,7 @@ from mtkit.serving.backend import Backend
 from mtkit.serving.caller import Caller
 from mtkit.serving.records.corrections import CorrectionFile
 from mtkit.serving.refusals import Forbidden
+from mtkit.serving.service import Service
 from mtkit.serving.texts import TranslatedSentence, TranslatedText
 
 pytest.importorskip("py3langid")
@@ -27,12 +30,19 @@ def place(tmp_path_factory):
 @pytest.fixture(scope="module")
 def running(place):
     folder = bundle_of(place / "en-fr" / "model", "en", "fr")
-    cfg = ServeConfig(models=[folder], workers=1, corrections=CorrectionsConfig(file=place / "corrections.sqlite"))
-    running = Running(cfg, Backend.from_config(cfg).corrections)
-    assert running.call(running.service.suggest("EN", "fr", CAT, WISHED, ANNE)).accepted
-    yield running
-    running.end()
-    running.service.corrections.close()
+    corrected = CorrectionsConfig(file=place / "corrections.sqlite")
+    cfg = ServeConfig(models=[folder], workers=1, limits=PATIENT, corrections=corrected)
+
+    async def start(module, settings):
+        return WorkerInThread(settings)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mtkit.serving.workers.pool.start_worker", start)
+        running = Running(cfg, Backend.from_config(cfg).corrections)
+        assert running.call(running.service.suggest("EN", "fr", CAT, WISHED, ANNE)).accepted
+        yield running
+        running.end()
+        running.service.corrections.close()
 
 
 def translate(running, text, caller=ANNE, **options):
@@ -102,12 +112,9 @@ def test_what_the_model_said_is_kept_with_the_suggestion(running, place):
 
 
 def test_a_service_without_a_file_takes_none(place):
-    running = Running(ServeConfig(models=[place / "en-fr" / "model"], workers=1))
-    try:
-        with pytest.raises(Forbidden, match="does not accept corrections"):
-            running.call(running.service.suggest("en", "fr", CAT, WISHED))
-    finally:
-        running.end()
+    service = Service(ServeConfig(models=[place / "en-fr" / "model"], workers=1), None)
+    with pytest.raises(Forbidden, match="does not accept corrections"):
+        asyncio.run(service.suggest("en", "fr", CAT, WISHED))
 
 
 def test_the_backends_detector_follows_the_models(running, place):

@@ -302,21 +302,23 @@ def test_blocked_positions_weigh_nothing_however_low_the_others_are():
     assert fused.softmax(scores, torch.tensor([[[[0.0, BLOCKED]]]]), 1.0, 1).tolist() == [[[1.0, 0.0]]]
 
 
-@pytest.mark.parametrize("error", ["ImportError", "OSError", "SystemError"])
-def test_training_does_without_a_broken_numba_and_says_why(tmp_path, error):
+def test_training_does_without_a_broken_numba_and_says_why(tmp_path):
     (tmp_path / "numba").mkdir()
-    (tmp_path / "numba" / "__init__.py").write_text(f"raise {error}('Numba needs NumPy 2.3 or less')\n", "utf-8")
+    (tmp_path / "numba" / "__init__.py").write_text("raise error('Numba needs NumPy 2.3 or less')\n", "utf-8")
     program = """
-import torch
+import builtins, torch
+from mtkit import cores
 from mtkit.console import set_up_logging
 from mtkit.model.cpu import fused
 from mtkit.model.dropout import Dropout
 from mtkit.runtime import log_missing_numba
 set_up_logging(quiet=False)
-log_missing_numba("an update faster")
-print(fused.has_numba(), Dropout(0.1)(torch.zeros(4)).tolist())
+for builtins.error in (ImportError, OSError, SystemError):  # as in three processes
+    cores._import_numba.cache_clear()
+    log_missing_numba("an update faster")
+    print(fused.has_numba(), Dropout(0.1)(torch.zeros(4)).tolist())
 """
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
-    assert done.stdout == "False [0.0, 0.0, 0.0, 0.0]\n", done.stderr
-    assert done.stderr.count("Numba needs NumPy") == 1
+    assert done.stdout == "False [0.0, 0.0, 0.0, 0.0]\n" * 3, done.stderr
+    assert done.stderr.count("Numba needs NumPy") == 3
