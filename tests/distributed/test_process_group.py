@@ -55,7 +55,8 @@ def config_of(config_of, corpus, tmp_path_factory):
     pairs = zip(*(Path(corpus["dev"][side]).read_text().splitlines() for side in ("src", "tgt")), strict=True)
     lines = ["\t".join(pair) for pair in pairs]
     dev.write_text("".join(f"{line}\n" for line in [*lines, "\t".join([lines[0].split("\t")[0] + " a" * 150] * 2)]))
-    return lambda run_dir, **changes: config_of(run_dir, **{"data": {**corpus, "dev": {"tsv": str(dev)}}, **changes})
+    two = {"data": {**corpus, "dev": {"tsv": str(dev)}}, "accumulate": 2}  # an update has a batch for each process
+    return lambda run_dir, **changes: config_of(run_dir, **{**two, **changes})
 
 
 @pytest.fixture(scope="module")

@@ -31,6 +31,14 @@ from mtkit.training.validation.validator import Sample
 SCORES = [MetricScore("BLEU", 61.25, "made:up|version:9", 58.5, 64.0, 61.0)]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def reports_meanwhile():
+    """As users have them, other than in the other tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mtkit.runs.train.refresh_report", refresh_report)
+        yield
+
+
 @pytest.fixture(scope="module")
 def finished_run(tmp_path_factory, config_of, corpus):
     """The folder of a run of 20 steps, 4 validations and 3 averaged checkpoints."""

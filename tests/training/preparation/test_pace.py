@@ -91,7 +91,8 @@ def shaped(make_config, monkeypatch):
 
     def fit(seconds, training_s, written, size=None):
         monkeypatch.setattr(pace, "_seconds_per_update", lambda updater, *_: seconds(updater.model))
-        values = make_config(max_steps=None, budget="6m", batch_tokens=size).model_dump(mode="json", exclude_unset=True)
+        cfg = make_config(max_steps=None, budget="6m", batch_tokens=size, accumulate=2)
+        values = cfg.model_dump(mode="json", exclude_unset=True)
         values["model"] = written
         reasons: dict[str, str] = {}
         cfg, n_updates = fit_batches(
