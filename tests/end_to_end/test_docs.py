@@ -191,51 +191,69 @@ def run_page(page: Path, folder: Path, background: "Background") -> None:
             assert shown.getvalue(), place
 
 
+class Server(NamedTuple):
+    """A running service of a page, and the port on which it listens."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+
+
 class Background:
-    """The server that a page has started, as a shell's job 1."""
+    """The server that a page has started, as a shell's job 1. The same command finds the same server again."""
 
     def __init__(self) -> None:
-        self._server: subprocess.Popen[bytes] | None = None
-        self._port = 0
+        self._servers: dict[tuple[str, ...], Server] = {}
+        self._current: Server | None = None
 
     def __enter__(self) -> "Background":
         return self
 
-    def __exit__(self, *error: object) -> None:
-        if self._server is not None:
-            self._server.kill()
-            self._server.wait()
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        codes = [None if error else self._end(server) for server in self._servers.values()]
+        for server in self._servers.values():
+            server.process.kill()
+            server.process.wait()
+        assert error or codes == [0] * len(codes)
+
+    @staticmethod
+    def _end(server: Server) -> int:
+        server.process.terminate()
+        return server.process.wait(300)
 
     def run(self, line: str, place: str) -> bool:
         """Run a line that starts a server or sends it a signal; returns whether it is one."""
         if line.startswith("mtkit serve ") and line.endswith(" &"):
             pytest.importorskip("uvicorn", reason=f"{place}: needs the extra serve")
-            assert self._server is None, f"{place}: a server runs already"
-            self._start(shlex.split(line.removesuffix(" &"))[1:], place)
+            assert self._current is None, f"{place}: a server runs already"
+            words = shlex.split(line.removesuffix(" &"))[1:]
+            key = (*words, *(Path(word).read_text("utf-8") for word in words if word.endswith(".yaml")))
+            if key not in self._servers:
+                self._servers[key] = self._start(words, place)
+            self._current = self._servers[key]
         elif match := re.fullmatch(r"kill -(HUP|TERM) %1", line):
-            assert self._server is not None, f"{place}: no server runs"
-            self._server.send_signal(signal.Signals[f"SIG{match[1]}"])
-            if match[1] == "TERM":
-                assert self._server.wait(300) == 0, place
-                self._server = None
+            assert self._current is not None, f"{place}: no server runs"
+            if match[1] == "HUP":
+                self._current.process.send_signal(signal.SIGHUP)
+            else:
+                self._current = None  # it ends with the page, so that it can be found again
         else:
             return False
         return True
 
-    def _start(self, words: Sequence[str], place: str) -> None:
+    def _start(self, words: Sequence[str], place: str) -> Server:
         command = [sys.executable, "-m", "mtkit", *words, "--port", "0", "--set", "workers=1"]
-        log_file = Path("serve.log")
+        log_file = Path(f"serve-{len(self._servers)}.log")
         with log_file.open("wb") as file:
-            self._server = subprocess.Popen(command, stderr=file)
+            process = subprocess.Popen(command, stderr=file)
         until = time.monotonic() + 300
         while (found := re.search(r"serving at http://[\w.]+:(\d+)", said := log_file.read_text("utf-8"))) is None:
-            assert self._server.poll() is None and time.monotonic() < until, f"{place}: no server:\n{said}"
+            assert process.poll() is None and time.monotonic() < until, f"{place}: no server:\n{said}"
             time.sleep(0.1)
-        self._port = int(found[1])
+        return Server(process, int(found[1]))
 
     def with_port(self, line: str) -> str:
         """The line, with the port on which the server listens."""
-        return line.replace("localhost:5000", f"localhost:{self._port}")
+        return line if self._current is None else line.replace("localhost:5000", f"localhost:{self._current.port}")
 
 
 def run_line(line: str, place: str) -> None:
