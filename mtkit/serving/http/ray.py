@@ -3,8 +3,8 @@
     serve run mtkit.serving.http.ray:application config=/srv/mtkit/serve.yaml replicas=2
 
 Each replica has its own workers, and reads the models from the same place on its machine. Requests have no state but
-what files keep: the keys and, on one machine, the glossaries and corrections. Documents are the exception: a replica
-knows only those that it took, so translate them by a service of their own.
+what files keep: the keys and, on one machine, the glossaries, memories and corrections. Documents are the exception: a
+replica knows only those that it took, so translate them by a service of their own.
 """
 
 from collections.abc import Mapping
