@@ -37,10 +37,12 @@ FILES = ("config.yaml", "src.spm", "tgt.spm", _WEIGHTS)
 # What a run folder contains before its training ends
 _RUN_FILES = ("config.yaml", "tokenizers.json", "checkpoints", "metrics.jsonl")
 
-# In the manifest, under "training": the share of lines of the training text that have more than one sentence, the
-# letters of its target side for each one of its source side, and the rates of `augment`, by name
-SHARE_OF_SEVERAL, LETTERS_RATIO, AUGMENTED = FACTS = (
+# In the manifest, under "training": the share of lines of the training text that have more than one sentence, and of
+# its sources without a capital, the letters of its target side for each one of its source side, and the rates of
+# `augment`, by name
+SHARE_OF_SEVERAL, SHARE_OF_SMALL, LETTERS_RATIO, AUGMENTED = FACTS = (
     "lines_with_several_sentences",
+    "lines_in_small_letters",
     "target_letters_per_source_letter",
     "augmented",
 )
@@ -49,6 +51,7 @@ CHOSEN = "chosen_by_mtkit"
 NEW_PIECES = "new_pieces"  # the same: how many `mtkit adapt --new-pieces` has added, by side; absent without any
 
 _FEW_SEVERAL = 0.02  # share of training lines with several sentences; below it, a model learns single sentences
+_FEW_SMALL = 0.02  # share of training lines without a capital; below it, a model does not learn them
 
 _OTHER_TASK = {  # what to say of a model with this task where the other is needed
     "translate": "a translator, not a classifier; use it with `mtkit translate`, name another --model, or train a "
@@ -74,6 +77,12 @@ class BundleFiles:
         """Whether nearly all lines of the training text have one sentence, as far as training recorded it."""
         share = self.manifest.get("training", {}).get(SHARE_OF_SEVERAL)
         return not isinstance(share, int | float) or share < _FEW_SEVERAL
+
+    @property
+    def has_few_lines_in_small_letters(self) -> bool:
+        """Whether training recorded that nearly all lines of its source text have a capital."""
+        share = self.manifest.get("training", {}).get(SHARE_OF_SMALL)
+        return isinstance(share, int | float) and share < _FEW_SMALL
 
 
 def check_ensemble(members: Sequence[BundleFiles]) -> None:

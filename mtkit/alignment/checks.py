@@ -6,7 +6,7 @@ from functools import cached_property
 from mtkit.alignment.coverage import Coverage, is_short, usual_ratio
 from mtkit.bundle import BundleFiles
 from mtkit.quality.faults import Fault, find_faults
-from mtkit.text.capitals import is_in_capitals, may_be_title
+from mtkit.text.capitals import is_in_capitals, is_in_small_letters, may_be_title
 from mtkit.tokens.tokenizer import Tokenizer
 
 
@@ -49,7 +49,7 @@ class Checks:
         if not (among or is_short(src, text, self._usual_ratio)) or self._coverage is None or self._tokenizers is None:
             return faults
         if ids is None:
-            if is_in_capitals(src) or may_be_title(src):  # the model may have read other tokens
+            if is_in_capitals(src) or may_be_title(src) or is_in_small_letters(src):  # the model may have read others
                 return faults
             src_tokenizer, tgt_tokenizer = self._tokenizers
             ids = src_tokenizer.encode(src), tgt_tokenizer.encode(text)

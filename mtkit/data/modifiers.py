@@ -22,7 +22,7 @@ from mtkit.data.encoded import EncodedCorpus, EncodedSide, Int64s, PairsInMemory
 from mtkit.data.encoding import lengths_of
 from mtkit.data.subwords import SubwordSampler, repetitions_of
 from mtkit.languages import primary_code
-from mtkit.text.capitals import changeable_words, in_capitals, lower, upper, with_words
+from mtkit.text.capitals import changeable_words, in_capitals, is_in_identifier, lower, upper, with_words
 from mtkit.text.scripts import scripts_of
 from mtkit.text.sentences import ends_without_space, final_marks, has_final_mark, without_final_mark
 from mtkit.tokens.placeholders import with_own_tokens
@@ -121,18 +121,12 @@ def _with_typo(src: str, tgt: str, random: Random, lang: str | None) -> str:
         if len(word[0]) >= _SHORTEST_WITH_TYPO
         and word[0] not in in_target
         and _TYPED.fullmatch(word[0])
-        and not _is_in_identifier(src, word)
+        and not is_in_identifier(word)
     ]
     if not words:
         return src
     word = random.choice(words)
     return src[: word.start()] + _misspelt(word[0], random, lang) + src[word.end() :]
-
-
-def _is_in_identifier(text: str, word: re.Match[str]) -> bool:
-    """Return whether a word is a part of something like order_id or 3rd."""
-    around = text[max(0, word.start() - 1) : word.start()] + text[word.end() : word.end() + 1]
-    return any(character.isdigit() or character in "_/\\@" for character in around)
 
 
 def _misspelt(word: str, random: Random, lang: str | None) -> str:

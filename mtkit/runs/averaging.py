@@ -13,6 +13,7 @@ from mtkit.bundle import (
     FACTS,
     MANIFEST,
     NEW_PIECES,
+    SHARE_OF_SMALL,
     BundleFiles,
     add_to_bundle,
     bundle_file,
@@ -105,9 +106,8 @@ def save_interpolated(base: BundleFiles, tuned: BundleFiles, share: float, out: 
     weights = interpolated(load_network(base).state_dict(), load_network(tuned).state_dict(), share)
     of_base, of_tuned = (files.manifest.get("training", {}) for files in (base, tuned))
     training = {key: fact for key, fact in of_tuned.items() if not key.startswith("dev") and key not in FACTS}
-    training |= {key: of_base[key] for key in (*FACTS, NEW_PIECES) if key in of_base} | {
-        "share_of_tuned_weights": share
-    }
+    kept = set(FACTS) - {SHARE_OF_SMALL} | {NEW_PIECES}  # the memory may have taught the model small letters
+    training |= {key: of_base[key] for key in sorted(kept) if key in of_base} | {"share_of_tuned_weights": share}
     cfg = tuned.config.model_copy(update={"decode": base.config.decode})
     spm = tuned.folder / "src.spm", tuned.folder / "tgt.spm"
     save_bundle(out, weights, cfg, *spm, training=training)

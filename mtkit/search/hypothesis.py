@@ -8,6 +8,7 @@ from mtkit.config.decoding import DecodeConfig
 
 if TYPE_CHECKING:
     from mtkit.search.constraints import Constraints
+    from mtkit.text.capitals import Case
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Segment:
     once: tuple[int, ...] = ()  # target tokens that must appear, each of them once
     never: tuple[int, ...] = ()  # target tokens that must not appear
     values: Mapping[str, str] = field(default_factory=dict)  # what the pieces of the tokens in `once` stand for
-    in_capitals: bool = False  # its translation must be put in capitals
+    case: "Case | None" = None  # how it was written, if the model reads it otherwise; its translation is like it
 
     def has_each_once(self, ids: Sequence[int]) -> bool:
         """Return whether a translation of these tokens is as `once` and `never` ask."""

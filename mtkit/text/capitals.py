@@ -1,16 +1,18 @@
-"""Write text in capitals, and Titles Like This One, as ordinary sentences for a model that has not learnt them.
+"""Write text in capitals, Titles Like This One, and text without capitals, as ordinary sentences for the model.
 
-The case of each word is the one that is most frequent in the training text, so that PARIS becomes Paris and I stays I.
-The translation of text in capitals becomes capitals; that of a title keeps the case that its language gives to words.
+The case of each word is the one that is most frequent in the training text, so that PARIS and paris become Paris, and I
+stays I. The translation of text in capitals becomes capitals; that of a heading or the like without capitals begins
+with a small letter if its first word usually has one; others keep the case that their language gives to words.
 """
 
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
+from typing import Literal
 
 from mtkit.languages import primary_code
 from mtkit.text.placeholders import PROSE
-from mtkit.text.sentences import FINAL
+from mtkit.text.sentences import FINAL, final_marks
 
 # Of nats by which a written form must be likelier than that in lower case: He is likelier than he where sentences are
 # short, but Paris is much likelier than paris.
@@ -30,19 +32,35 @@ _LONGEST_GAP = 12  # characters before a word in which the end of a sentence is 
 _DOTTED = {"tr", "az"}  # languages whose capital of i is İ, and of ı is I
 
 
-class Capitals:
-    """Lowers text in capitals for one model, and raises its translations."""
+Case = Literal["capitals", "small"]  # all letters are like this
 
-    def __init__(self, nats: Callable[[str], float], src_lang: str | None, tgt_lang: str | None) -> None:
-        """nats: how hard words, with spaces between them, are to predict for the source side of the training text."""
-        self._nats = nats
+
+class Capitals:
+    """Gives text the case that one model has learnt, and its translations that of the text."""
+
+    def __init__(
+        self,
+        nats: Callable[[str], float],
+        src_lang: str | None,
+        tgt_lang: str | None,
+        tgt_nats: Callable[[str], float] | None = None,
+    ) -> None:
+        """nats: how hard words, with spaces between them, are to predict for the source side of the training text.
+
+        tgt_nats: the same for its target side; None: translations keep their first letter.
+        """
+        self._nats, self._tgt_nats = nats, tgt_nats
         self._src_lang, self._tgt_lang = src_lang, tgt_lang
 
-    def lowered(self, text: str) -> str | None:
-        """Return text in capitals, or a title, as ordinary sentences; None for other text, or if the model knows it.
+    def usual(self, text: str) -> str | None:
+        """Return text in capitals, a title, or text without capitals, as ordinary sentences; None for other text.
 
-        Addresses and placeholders stay as they are, and so does the length of the text.
+        None, too, for text in capitals or a title that the model knows. Addresses and placeholders stay as they are,
+        and so does the length of the text.
         """
+        if is_in_small_letters(text):
+            raised = with_words(text, self._raised)
+            return raised if raised != text else None
         if is_in_capitals(text):
             lowered = with_words(text, self._lowered)
             own, of_lowered = (self._nats(" ".join(_WORD.findall(_kept().sub(" ", each)))) for each in (text, lowered))
@@ -61,9 +79,30 @@ class Capitals:
             for word in words
         )
 
-    def raised(self, translation: str) -> str:
-        """Return the translation of a lowered text in capitals, but for addresses and placeholders."""
-        return in_capitals(translation, self._tgt_lang)
+    def like(self, case: Case, src: str, translation: str) -> str:
+        """Return the translation of a text that was in this case. src: the text as the model has read it.
+
+        Addresses and placeholders stay as they are, and sentences with a final mark keep their capitals.
+        """
+        if case == "capitals":
+            return in_capitals(translation, self._tgt_lang)
+        first = _WORD.match(translation)
+        if first is None or self._tgt_nats is None or final_marks(src):
+            return translation
+        small = lower(first[0][0], self._tgt_lang) + first[0][1:]
+        is_usual = self._tgt_nats(small) <= self._tgt_nats(first[0]) + _SURELY
+        return small + translation[len(first[0]) :] if is_usual else translation
+
+    def _raised(self, match: re.Match[str], before: str) -> str:
+        """Return a word in small letters as the training text usually writes it. before: the text before it."""
+        word = match[0]
+        capitals = upper(word, self._src_lang)
+        if len(capitals) != len(word) or is_in_identifier(match):
+            return word
+        title = capitals[0] + word[1:]
+        nats = {form: self._nats(form) + (0 if form is word else _SURELY) for form in (word, title, capitals)}
+        best = min(nats, key=nats.__getitem__)
+        return title if best == word and _SENTENCE_START.search(before) else best
 
     def _lowered(self, match: re.Match[str], before: str) -> str:
         """Return a word as the training text usually writes it. before: the text before it."""
@@ -97,6 +136,25 @@ def is_in_capitals(text: str) -> bool:
         return False  # as for most text, which this decides in a microsecond
     text = _kept().sub(" ", text)
     return text.isupper() and any(len(word) > 1 for word in _WORD.findall(text))
+
+
+def is_in_small_letters(text: str) -> bool:
+    """Return whether a text has letters with case, and no capital; decided in a microsecond."""
+    return text.islower()
+
+
+def case_of(text: str) -> Case | None:
+    """Return the case of all letters of a text; None: it differs."""
+    if is_in_small_letters(text):
+        return "small"
+    return "capitals" if is_in_capitals(text) else None
+
+
+def is_in_identifier(word: re.Match[str]) -> bool:
+    """Return whether a word is a part of something like order_id or 3rd."""
+    text = word.string
+    around = text[max(0, word.start() - 1) : word.start()] + text[word.end() : word.end() + 1]
+    return any(character.isdigit() or character in "_/\\@" for character in around)
 
 
 def changeable_words(text: str) -> Iterator[re.Match[str]]:

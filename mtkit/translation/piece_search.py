@@ -126,7 +126,7 @@ class PieceSearch:
             once=once,
             never=tuple(token for token in self._reserved if token not in once),
             values=values,
-            in_capitals=piece.in_capitals,
+            case=piece.case,
         )
 
     def _hypotheses(self, segments: Sequence[Segment], decode: DecodeConfig, n_best: int) -> list[list[Hypothesis]]:
@@ -148,8 +148,8 @@ class PieceSearch:
     def text_of(self, ids: Sequence[int], segment: Segment) -> str:
         """Return the text of a segment's translation, with tokens for the placeholders."""
         text = as_one_line(self.tgt_tokenizer.decode(ids)).strip()
-        capitals = self.reader.training_text.capitals if segment.in_capitals else None
-        return capitals.raised(text) if capitals else text
+        capitals = self.reader.training_text.capitals if segment.case else None
+        return capitals.like(segment.case, segment.text, text) if capitals and segment.case else text
 
     def max_src_tokens(self, decode: DecodeConfig | None = None) -> int:
         """Return the most source tokens that are translated in one piece."""

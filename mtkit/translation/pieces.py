@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 from mtkit.alignment.placing import readable, without
 from mtkit.config.tags import TOKENS
 from mtkit.pair_files.lines import as_one_line
-from mtkit.text.capitals import is_in_capitals
+from mtkit.text.capitals import Case, case_of, is_in_capitals
 from mtkit.text.characters import without_invisible
 from mtkit.text.inline import LONGEST_SENTENCE, Inline, cut, has_words_or_numbers
 from mtkit.text.lines import BREAK_TAG
@@ -35,7 +35,7 @@ class Piece:
     protected: Protected = NOTHING
     prefix: tuple[int, ...] = ()  # target tokens that begin the translation
     gap: str | None = None  # the white space before it; None: as much as the translation puts between its sentences
-    in_capitals: bool = False  # the model reads it as ordinary sentences, and its translation becomes capitals
+    case: Case | None = None  # how it is written, if the model reads it as ordinary sentences; see `Capitals.like`
     is_of_long: bool = False  # it belongs to a line that was too long for the model
     inline: Inline | None = None  # the text with what is protected as codes, if the model reads the text without it
     match: "Match | None" = None  # the best one of a translation memory
@@ -88,7 +88,7 @@ class Cutter:
 
         removed: what the model reads a text without: nothing, all protected parts if it cannot know one of them, or all
         of them in any case.
-        lowered: returns a text in capitals, or a title, as the model is to read it, or None; see `Capitals.lowered`.
+        lowered: returns a text in unusual case as the model is to read it, or None; see `Capitals.usual`.
         """
         self.tokenizers = tokenizers
         self._lowered = lowered
@@ -142,11 +142,11 @@ class Cutter:
         ids = zip(
             *(tokenizer.encode_replaced([each.text for each in read]) for tokenizer in self.tokenizers), strict=True
         )
-        raised = [low is not None and is_in_capitals(each.text) for each, low in zip(replaced, lowered, strict=True)]
-        rows = zip(sources, ids, read, inlines, raised, strict=True)
+        cases = [None if low is None else case_of(each.text) for each, low in zip(replaced, lowered, strict=True)]
+        rows = zip(sources, ids, read, inlines, cases, strict=True)
         return [
-            Piece(source.text, of_text, each, source.protected, gap=source.gap, inline=inline, in_capitals=capitals)
-            for source, of_text, each, inline, capitals in rows
+            Piece(source.text, of_text, each, source.protected, gap=source.gap, inline=inline, case=case)
+            for source, of_text, each, inline, case in rows
         ]
 
     def _inline(self, source: _Source) -> Inline | None:

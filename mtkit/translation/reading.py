@@ -13,7 +13,7 @@ from mtkit.config.tags import TOKENS
 from mtkit.console import log
 from mtkit.data.sides import Sides
 from mtkit.pair_files.lines import as_one_line, check_text
-from mtkit.text.capitals import Capitals, is_in_capitals, may_be_title
+from mtkit.text.capitals import Capitals, is_in_capitals, is_in_small_letters, may_be_title
 from mtkit.tokens.placeholders import Replaced
 from mtkit.tokens.protected import Protector
 from mtkit.tokens.tokenizer import Tokenizer
@@ -41,7 +41,12 @@ class TrainingText:
         if self._files is None or self.sides is None:
             return None
         data = self._files.config.data
-        return Capitals(self.sides.src.nats, data.src_lang, data.tgt_lang)
+        return Capitals(self.sides.src.nats, data.src_lang, data.tgt_lang, self.sides.tgt.nats)
+
+    @property
+    def has_few_in_small_letters(self) -> bool:
+        """Whether nearly all lines of the source text have a capital."""
+        return self._files is not None and self._files.has_few_lines_in_small_letters
 
 
 class Reader:
@@ -93,7 +98,7 @@ class Reader:
         return other
 
     def with_terms(self) -> "Reader":
-        """Return a reader that reads titles as they are written, because terms match text as it is written."""
+        """Return one that reads titles and small letters as they are, because terms match text as it is written."""
         other = copy(self)
         other._has_terms = True
         other._protect(self.protector)
@@ -141,10 +146,16 @@ class Reader:
         return self.cutter.replaced(text)
 
     def _lowered(self, text: str) -> str | None:
-        """Return a text in capitals, or a title, as ordinary sentences if the model has not learnt it; else None."""
-        is_other = is_in_capitals(text) or (may_be_title(text) and not self._has_terms)
-        capitals = self.training_text.capitals if is_other else None
-        return capitals.lowered(text) if capitals else None
+        """Return a text in capitals, a title, or text without capitals, as ordinary sentences; None for other text.
+
+        None, too, if the model has learnt such text.
+        """
+        may_differ = is_in_capitals(text) or (
+            not self._has_terms
+            and (may_be_title(text) or (is_in_small_letters(text) and self.training_text.has_few_in_small_letters))
+        )
+        capitals = self.training_text.capitals if may_differ else None
+        return capitals.usual(text) if capitals else None
 
 
 def with_memory_of(reader: Reader, decode: DecodeConfig, files: BundleFiles | None) -> Reader:

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from mtkit.bundle import (
     LETTERS_RATIO,
     SHARE_OF_SEVERAL,
+    SHARE_OF_SMALL,
     add_to_bundle,
     bundle_file,
     load_bundle,
@@ -53,7 +54,8 @@ def test_the_chosen_checkpoints_of_a_run_are_averaged(runs, tmp_path):
     bundle = load_bundle(tmp_path / "two")
     [corpus] = load_config(runs / "a" / "config.yaml").data.train
     src, tgt = (len(path.read_text(encoding="utf-8").replace("\n", "")) for path in corpus.paths)
-    of_text = {SHARE_OF_SEVERAL: 0.0, LETTERS_RATIO: round(tgt / src, 4)}  # no line of this text has two sentences
+    # No line of this text has two sentences or a capital.
+    of_text = {SHARE_OF_SEVERAL: 0.0, SHARE_OF_SMALL: 1.0, LETTERS_RATIO: round(tgt / src, 4)}
     assert bundle.manifest["training"] == {"step": 20, "averaged_steps": [18, 20], **of_text}
     assert load_bundle(runs / "a" / "model").manifest["training"].items() >= of_text.items()
     assert bundle.src_tokenizer.fingerprint == load_bundle(runs / "a" / "model").src_tokenizer.fingerprint

@@ -17,7 +17,7 @@ def nats(words: str) -> float:
 
 
 def lowered(text: str, lang: str = "en") -> str | None:
-    return Capitals(nats, lang, "fr").lowered(text)
+    return Capitals(nats, lang, "fr").usual(text)
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,36 @@ def test_words_get_the_case_that_is_usual_in_the_training_text(text, known):
 @pytest.mark.parametrize(
     ("text", "known"),
     [
+        ("the dogs see nato", "The dogs see NATO"),
+        ("i know. i don't see a paris dog", "I know. I don't see a Paris dog"),
+        ("the dog is in %s in {name} in <ph3>", "The dog is in %s in {name} in <ph3>"),
+        ("see nato_id and @paris", "See nato_id and @paris"),
+        ("nothing is known", "Nothing is known"),
+        ("7 dogs see nato", "7 dogs see NATO"),
+    ],
+)
+def test_text_without_capitals_gets_those_of_the_training_text(text, known):
+    assert lowered(text) == known
+
+
+@pytest.mark.parametrize(
+    ("src", "translation", "expected"),
+    [
+        ("See the dog", "The dog", "the dog"),
+        ("See the dog.", "The dog.", "The dog."),  # a sentence, typed in a hurry
+        ("See", "Paris", "Paris"),
+        ("See", "Haus", "Haus"),
+        ("See", "7 Dogs", "7 Dogs"),
+    ],
+)
+def test_the_translation_of_text_without_capitals_begins_as_its_language_does(src, translation, expected):
+    assert Capitals(nats, "en", "fr", nats).like("small", src, translation) == expected
+    assert Capitals(nats, "en", "fr").like("small", src, translation) == translation
+
+
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
         ("See The Dogs In Paris", "See the dogs in Paris"),
         ("He Is In {Name}. See The Dogs!", "He is in {Name}. See the dogs!"),
     ],
@@ -47,7 +77,7 @@ def test_a_title_becomes_a_sentence(text, known):
     def frequent(words: str) -> float:  # the and is are frequent words of the training text, The and Is are not
         return sum(7 if word in ("the", "is") else nats(word) + 4 * word.istitle() for word in words.split())
 
-    assert Capitals(frequent, "en", "fr").lowered(text) == known
+    assert Capitals(frequent, "en", "fr").usual(text) == known
 
 
 @pytest.mark.parametrize(
@@ -57,11 +87,11 @@ def test_names_short_lines_and_sentences_stay(text):
     def frequent(words: str) -> float:
         return sum(7 if word == "the" else nats(word) + 4 * word.istitle() for word in words.split())
 
-    assert Capitals(frequent, "en", "fr").lowered(text) is None
+    assert Capitals(frequent, "en", "fr").usual(text) is None
 
 
 def test_a_model_that_knows_titles_reads_them():
-    assert Capitals(lambda words: 7.0 * len(words.split()), "en", "fr").lowered("In The Old House") is None
+    assert Capitals(lambda words: 7.0 * len(words.split()), "en", "fr").usual("In The Old House") is None
 
 
 def test_nouns_stay_capitals_where_the_training_text_has_them():
@@ -70,8 +100,8 @@ def test_nouns_stay_capitals_where_the_training_text_has_them():
 
 def test_turkish_i():
     assert lowered("THE ISI", "tr") == "The ısı"
-    assert Capitals(nats, "en", "tr").raised("iki ısı") == "İKİ ISI"
-    assert Capitals(nats, "en", "fr").raised("iki") == "IKI"
+    assert Capitals(nats, "en", "tr").like("capitals", "", "iki ısı") == "İKİ ISI"
+    assert Capitals(nats, "en", "fr").like("capitals", "", "iki") == "IKI"
 
 
 @pytest.mark.parametrize(
@@ -83,7 +113,7 @@ def test_other_text_is_not_in_capitals(text):
 
 
 def test_a_model_that_knows_capitals_reads_them():
-    assert Capitals(lambda words: 10.0 * len(words.split()), "en", "fr").lowered("THE DOGS SEE PARIS") is None
+    assert Capitals(lambda words: 10.0 * len(words.split()), "en", "fr").usual("THE DOGS SEE PARIS") is None
 
 
 def test_a_single_acronym_stays():
@@ -97,5 +127,5 @@ def test_the_length_stays_so_that_places_do():
 
 
 def test_the_translation_becomes_capitals_but_for_what_is_kept():
-    raised = Capitals(nats, "en", "fr").raised("L'été à Genève : voyez www.example.com, {name} et <ph1>.")
+    raised = Capitals(nats, "en", "fr").like("capitals", "", "L'été à Genève : voyez www.example.com, {name} et <ph1>.")
     assert raised == "L'ÉTÉ À GENÈVE : VOYEZ www.example.com, {name} ET <ph1>."

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from tiny_models import tiny_transformer
 from torch import Tensor, nn
 
-from mtkit.bundle import SHARE_OF_SEVERAL, read_bundle
+from mtkit.bundle import SHARE_OF_SEVERAL, SHARE_OF_SMALL, read_bundle
 from mtkit.cli.models import load_translator
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.model import ModelConfig
@@ -288,6 +289,20 @@ def test_text_in_capitals_is_read_as_sentences_and_its_translation_becomes_capit
     read = [segment.text for of_line in translator.segments(lines) for segment in of_line]
     assert read == ["It is hot.", "I see a cat", "It is HOT.", "It is hot."]
     assert translator.translate(lines) == ["IT IS HOT.  I SEE A CAT", "It is HOT.", "IT IS HOT."]
+
+
+@pytest.mark.parametrize(("share", "is_read"), [(0.0, "It is hot"), (0.5, "it is hot"), (None, "it is hot")])
+def test_text_without_capitals_is_read_as_a_sentence_unless_the_training_text_has_such_lines(bundle, share, is_read):
+    training = {} if share is None else {SHARE_OF_SMALL: share}
+    translator = copying(by_sentence=True)
+    reading = translator.reader.training_text
+    reading.capitals = Capitals(nats, "en", "fr", nats)
+    reading._files = replace(read_bundle(bundle), manifest={"training": training})
+    [[segment]] = translator.segments(["it is hot"])
+    assert segment.text == is_read
+    assert translator.translate(["it is hot"]) == ["it is hot"]
+    assert translator.translate(["it is hot."]) == [f"{is_read}."]
+    assert translator.reader.with_terms().pieces(["it is hot"], 99)[0][0].replaced.text == "it is hot"
 
 
 def test_a_title_is_read_as_a_sentence_unless_terms_are_to_match_it_as_it_is_written():

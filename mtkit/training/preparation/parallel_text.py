@@ -10,7 +10,7 @@ import numpy as np
 
 from mtkit.alignment.coverage import FILE as ALIGNMENT_FILE
 from mtkit.alignment.lexicon import AlignmentLexicon
-from mtkit.bundle import AUGMENTED, LETTERS_RATIO, SHARE_OF_SEVERAL, add_to_bundle
+from mtkit.bundle import AUGMENTED, LETTERS_RATIO, SHARE_OF_SEVERAL, SHARE_OF_SMALL, add_to_bundle
 from mtkit.config.data import CorpusFiles, DevCorpus
 from mtkit.config.schema import Config
 from mtkit.console import counted, log
@@ -30,6 +30,7 @@ from mtkit.languages import SIDES
 from mtkit.model.network import Network
 from mtkit.pair_files.pairs import Pair
 from mtkit.runtime import Precision
+from mtkit.text.capitals import is_in_small_letters
 from mtkit.text.sentences import share_of_several
 from mtkit.text.words import n_letters
 from mtkit.tokens.tokenizer import Tokenizer
@@ -102,11 +103,15 @@ class ParallelText:
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """See TrainingText: several sentences in lines and lengths of the sides, of even samples, and what changes."""
-        share = share_of_several(self._texts("src", _MOST_LOOKED_AT))
+        """See TrainingText: what lines are like and how long the sides, of even samples, and what `augment` changes."""
+        sources = self._texts("src", _MOST_LOOKED_AT)
+        shares = {
+            SHARE_OF_SEVERAL: round(share_of_several(sources), 4),
+            SHARE_OF_SMALL: round(sum(map(is_in_small_letters, sources)) / max(1, len(sources)), 4),
+        }
         src, tgt = (sum(map(n_letters, self._texts(side, _MOST_MEASURED))) for side in SIDES)
         augmented = {AUGMENTED: rates} if (rates := self.cfg.augment.rates) else {}
-        return {SHARE_OF_SEVERAL: round(share, 4), LETTERS_RATIO: round(tgt / max(src, 1.0), 4), **augmented}
+        return {**shares, LETTERS_RATIO: round(tgt / max(src, 1.0), 4), **augmented}
 
     def _texts(self, side: str, n: int) -> list[str]:
         """Return one side of n training pairs, evenly spaced, or of all."""
