@@ -102,13 +102,14 @@ def test_it_translates_while_one_types_and_needs_no_network(browser, exported):
         translated(page, "how many bytes", sizes)
 
 
-def test_text_in_capitals_reaches_the_engine_as_sentences(browser, exported):
+def test_text_in_one_case_reaches_the_engine_as_sentences(browser, exported):
     with served(exported) as (_, address), open_page(browser, address) as page:
         page.wait_for_selector("body[data-ready]")
         page.evaluate("worker.addEventListener('message', ({data: {result}}) => { window.last = result; })")
         for text, sent, shown in [
             ("THESE LETTERS.  I AM HERE", "These letters.  I am here", "ASKED: THESE LETTERS.  I AM HERE"),
             ("I'M IN 3 LETTERS", "I'm in 3 letters", "ASKED: I'M IN 3 LETTERS"),
+            ("letters, i think. it's one", "Letters, I think. It's one", "asked: Letters, I think. It's one"),
             ("The letters of NATO", "The letters of NATO", "asked: The letters of NATO"),
         ]:
             translated(page, text, shown)
