@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from mtkit.text.addresses import PATH_START
-from mtkit.text.sentences import is_final_mark_added, without_final_mark
+from mtkit.text.sentences import GREEK_QUESTION, is_final_mark_added, without_final_mark
 from mtkit.text.words import has_letters
 
 _LIST_MARK = re.compile(
@@ -64,7 +64,11 @@ def keep_edges(src: str, translation: str) -> str:
         return translation
     if is_final_mark_added(src, translation):
         translation = without_final_mark(translation)
-    if (last := _LAST.search(src)) and not _has_same(translation[-4:], last[0].strip()):
+    if (
+        (last := _LAST.search(src))
+        and not GREEK_QUESTION.search(src)
+        and not _has_same(translation[-4:], last[0].strip())
+    ):
         rest = translation.rstrip(".")
         translation = rest + src[last.start() :].rstrip() if rest else translation
     if (first := _FIRST.match(src)) and not _has_same(translation[:4], first[0].strip()):

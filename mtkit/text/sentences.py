@@ -70,12 +70,14 @@ _ORDINAL = re.compile(  # German: im 19. Jahrhundert
     r"\s\d{1,3}\.$",
     re.IGNORECASE,
 )
-_OPENING = "¿¡"
+_OPENED = re.compile(r"[¿¡]+(?=[^¿¡?!]*\Z)")  # without the mark that closes it
+GREEK_QUESTION = re.compile(r"[\u0370-\u03ff\u1f00-\u1fff]\s?;\Z")  # as people type U+037E
 _TAG = re.compile(r"<[^<>]*>")
 _UNMARKED = re.compile(r"[\u0e00-\u0eff]\W*\Z")  # ends in Thai or Lao
 _KEPT_STOP = re.compile(  # p.m. U.S. etc. an ellipsis
     r"(?:\.\s?\w{0,3}\.|…|\b(?:etc|ecc|usw|osv|itd|atd|Inc|Ltd|Jr|Sr|Co)\.)\Z", re.IGNORECASE
 )
+_NUMBER_STOP = re.compile(r"(?:\d|\b[IVX]{2,})\.\Z")  # perhaps of an ordinal number: 3. Ludwig XIV.
 _HEADING_NUMBER = re.compile(  # 1. A.1. 2-1. VIII. or Chapter 1.: the whole of it
     r"(?:[^\W\d_a-zß-ÿ][^\W\d_]{2,}\s+)?(?:§\s?)?(?:(?:[^\W\d_][.-]?)?\d+(?:[.–-]\d+)*[a-z]?|[IVXLC]+)\.\Z"
 )
@@ -166,27 +168,30 @@ def ends_without_space(text: str) -> bool:
 def final_marks(text: str) -> str:
     """Return the marks that end the text's last sentence, with anything after them, such as '?"'; "" if none."""
     bare = without_closing(text)
-    words = bare.rstrip(FINAL)
+    words = bare.rstrip(f"{FINAL};" if GREEK_QUESTION.search(bare) else FINAL)
     return text[len(words) :] if len(words) < len(bare) else ""
 
 
 def has_final_mark(text: str) -> bool:
     """Return whether a text ends with a mark, with nothing behind it, and has more than that."""
     marks = final_marks(text)
-    return bool(marks) and not marks.strip(f"{FINAL} ") and len(marks) < len(text)
+    return bool(marks) and not marks.strip(f"{FINAL}; ") and len(marks) < len(text)
 
 
 def without_final_mark(text: str) -> str:
     """Return the text without the mark at its end, and without the ¿ or ¡ that belongs to it."""
-    return text.removesuffix(final_marks(text)).rstrip().lstrip(_OPENING) if has_final_mark(text) else text
+    return _OPENED.sub("", text.removesuffix(final_marks(text)).rstrip()) if has_final_mark(text) else text
 
 
 def is_final_mark_added(src: str, translation: str) -> bool:
     """Return whether a translation ends its sentence with a mark that its source, a heading or the like, does not have.
 
     Thai and Lao have no such marks, and the full stop of an abbreviation or of a German ordinal number is another one.
+    That of a number may be one unless the source ends with a number, too.
     """
     if not has_final_mark(translation) or _UNMARKED.search(src):
+        return False
+    if _NUMBER_STOP.search(translation) and not without_closing(src)[-1:].isdigit():
         return False
     own_stop = _KEPT_STOP.search(translation) or _ORDINAL.search(translation)
     return not own_stop and not final_marks(_TAG.sub("", src))

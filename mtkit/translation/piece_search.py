@@ -94,13 +94,26 @@ class PieceSearch:
                 segment, of_segment = next(hypotheses)
                 rows.append([self.candidate(hypothesis, segment) for hypothesis in of_segment])
         for i, part in enumerate(parts):
-            rows[i] = [replace(one, text=keep_edges(part.replaced.text, one.text)) for one in rows[i]]
+            rows[i] = self._with_edges(part, rows[i], are_draws=decode.sampling or bool(decode.mbr_samples))
         places = [(i, k, part.inline) for i, part in enumerate(parts) if part.inline for k in range(len(rows[i]))]
         texts = [rows[i][k].text for i, k, _ in places]
         placed = self.aligner.put_back([inline for *_, inline in places], texts)
         for (i, k, _), (text, n_placed) in zip(places, placed, strict=True):
             rows[i][k] = replace(rows[i][k], text=text, n_placed=n_placed)
         return rows
+
+    def _with_edges(self, part: Piece, candidates: Sequence[Candidate], *, are_draws: bool) -> list[Candidate]:
+        """Return a part's candidates with the marks at its edges, each still with its prefix.
+
+        are_draws: they may become alike. Of others, one that would become like an earlier one stays as it is.
+        """
+        beginning = as_one_line(self.tgt_tokenizer.decode(part.prefix)).strip() if part.prefix else ""
+        texts: list[str] = []
+        for candidate in candidates:
+            edged = keep_edges(part.replaced.text, candidate.text)
+            is_kept = edged.startswith(beginning) and (are_draws or edged not in texts)
+            texts.append(edged if is_kept else candidate.text)
+        return [replace(one, text=text) for one, text in zip(candidates, texts, strict=True)]
 
     def segment(self, piece: Piece, decode: DecodeConfig | None = None) -> Segment:
         """Return a piece that is not blank with limits, placeholders and the constraints of the terminology."""
@@ -148,7 +161,8 @@ class PieceSearch:
     def text_of(self, ids: Sequence[int], segment: Segment) -> str:
         """Return the text of a segment's translation, with tokens for the placeholders."""
         text = as_one_line(self.tgt_tokenizer.decode(ids)).strip()
-        capitals = self.reader.training_text.capitals if segment.case else None
+        is_begun = segment.case == "small" and bool(segment.prefix)  # in the case in which the user wrote it
+        capitals = self.reader.training_text.capitals if segment.case and not is_begun else None
         return capitals.like(segment.case, segment.text, text) if capitals and segment.case else text
 
     def max_src_tokens(self, decode: DecodeConfig | None = None) -> int:

@@ -62,6 +62,14 @@ def test_a_written_break_behind_a_letter_and_a_colon_is_not_a_path(text, parts):
         ("ฉันรักเธอ", "I love you.", "I love you."),
         ("我爱你", "I love you.", "I love you"),
         ("Hello", ".", "."),
+        ("Πού είσαι;", "Where are you?", "Where are you?"),
+        ("where are you", "Πού είσαι;", "Πού είσαι"),
+        ("Stop;", "Stop", "Stop;"),
+        ("What? Nothing", "¿Qué? Nada.", "¿Qué? Nada"),
+        ("Tom, where are you", "Tom, ¿dónde estás?", "Tom, dónde estás"),
+        ("3rd", "3.", "3."),
+        ("Louis XIV", "Ludwig XIV.", "Ludwig XIV."),
+        ("Chapter 3", "Kapitel 3.", "Kapitel 3"),
     ],
 )
 def test_a_translation_keeps_the_marks_at_its_edges(src, translation, expected):

@@ -23,6 +23,7 @@ from mtkit.engines.steps import ModelStep
 from mtkit.errors import DataError, MtkitError
 from mtkit.model.transformer import Transformer
 from mtkit.search.greedy import greedy
+from mtkit.search.hypothesis import Hypothesis
 from mtkit.search.step import SearchConfig
 from mtkit.text.capitals import Capitals
 from mtkit.text.inline import cut
@@ -256,6 +257,30 @@ def test_what_stays_between_sentences_belongs_to_each_candidate_and_a_prefix_to_
     session = translator.session(prefix="the")
     [translation] = session.translate(["- a cat"])
     assert translation.text.startswith("- the")
+
+
+@pytest.mark.parametrize(
+    ("src", "prefix", "hypotheses", "expected"),
+    [
+        ("a cat", "", ["a dog.", "a dog!", "a cow."], ["a dog", "a dog!", "a cow"]),
+        ("a cat", "a dog.", ["a dog."], ["a dog."]),
+        ("a cat", "a dog", ["a dog."], ["a dog"]),
+        ("it is hot", "It", ["It is hot."], ["It is hot"]),
+        ("it is hot", "", ["It is hot."], ["it is hot"]),
+    ],
+)
+def test_what_the_source_does_not_have_is_left_out_of_neither_a_prefix_nor_two_candidates_that_become_alike(
+    bundle, src, prefix, hypotheses, expected
+):
+    translator = copying(by_sentence=True, beam_size=4)
+    reading = translator.reader.training_text
+    reading.capitals = Capitals(nats, "en", "fr", nats)
+    reading._files = replace(read_bundle(bundle), manifest={"training": {SHARE_OF_SMALL: 0.0}})
+    search = translator.piece_search
+    search._hypotheses = lambda *_: [[Hypothesis(LETTERS.encode(text), 0.0, 0.0, True) for text in hypotheses]]  # type: ignore[method-assign]
+    [[piece]] = translator.pieces([src])
+    [candidates] = search.candidates([replace(piece, prefix=tuple(LETTERS.encode(prefix)))], n_best=3)
+    assert [candidate.text for candidate in candidates] == expected
 
 
 def test_without_the_fact_that_lines_are_sentences_a_line_is_translated_as_a_whole():
