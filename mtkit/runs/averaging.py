@@ -106,8 +106,11 @@ def save_interpolated(base: BundleFiles, tuned: BundleFiles, share: float, out: 
     weights = interpolated(load_network(base).state_dict(), load_network(tuned).state_dict(), share)
     of_base, of_tuned = (files.manifest.get("training", {}) for files in (base, tuned))
     training = {key: fact for key, fact in of_tuned.items() if not key.startswith("dev") and key not in FACTS}
-    kept = set(FACTS) - {SHARE_OF_SMALL} | {NEW_PIECES}  # the memory may have taught the model small letters
-    training |= {key: of_base[key] for key in sorted(kept) if key in of_base} | {"share_of_tuned_weights": share}
+    training |= {key: of_base[key] for key in (*FACTS, NEW_PIECES) if key in of_base}
+    shares = [facts.pop(SHARE_OF_SMALL, None) for facts in (training, dict(of_tuned))]
+    if None not in shares:  # the memory, too, may teach the model small letters
+        training[SHARE_OF_SMALL] = max(shares)
+    training["share_of_tuned_weights"] = share
     cfg = tuned.config.model_copy(update={"decode": base.config.decode})
     spm = tuned.folder / "src.spm", tuned.folder / "tgt.spm"
     save_bundle(out, weights, cfg, *spm, training=training)

@@ -29,6 +29,11 @@ _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _SENTENCE_START = re.compile(rf"(?:^|[{re.escape(FINAL)}]\s+)\W*\Z")
 _MAYBE_KEPT = re.compile(r"[@%{}$<#&:\[_*]|\.\w|(?i:www\.)")  # without such a part, a text has nothing that stays
 _LONGEST_GAP = 12  # characters before a word in which the end of a sentence is looked for
+_POLITE = {  # pronouns that mean "you" with a capital, and something else without it
+    "da": {"de", "dem", "deres", "i"},
+    "de": {"sie", "ihnen", "ihr", "ihre", "ihrem", "ihren", "ihrer", "ihres"},
+    "it": {"lei"},
+}
 _DOTTED = {"tr", "az"}  # languages whose capital of i is İ, and of ı is I
 
 
@@ -87,20 +92,25 @@ class Capitals:
         if case == "capitals":
             return in_capitals(translation, self._tgt_lang)
         first = _WORD.match(translation)
-        if first is None or self._tgt_nats is None or final_marks(src):
+        if first is None or self._tgt_nats is None or final_marks(src) or self._may_be_polite(first[0]):
             return translation
         small = lower(first[0][0], self._tgt_lang) + first[0][1:]
         is_usual = self._tgt_nats(small) <= self._tgt_nats(first[0]) + _SURELY
         return small + translation[len(first[0]) :] if is_usual else translation
 
+    def _may_be_polite(self, word: str) -> bool:
+        """Return whether a word means you, and another person without its capital."""
+        return lower(word, None) in _POLITE.get(primary_code(self._tgt_lang or ""), ())
+
     def _raised(self, match: re.Match[str], before: str) -> str:
         """Return a word in small letters as the training text usually writes it. before: the text before it."""
         word = match[0]
-        capitals = upper(word, self._src_lang)
-        if len(capitals) != len(word) or is_in_identifier(match):
+        capitals, initial = upper(word, self._src_lang), upper(word[0], self._src_lang)
+        if len(initial) != 1 or is_in_identifier(match):
             return word
-        title = capitals[0] + word[1:]
-        nats = {form: self._nats(form) + (0 if form is word else _SURELY) for form in (word, title, capitals)}
+        title = initial + word[1:]
+        forms = (word, title, capitals) if len(capitals) == len(word) else (word, title)  # ß becomes SS
+        nats = {form: self._nats(form) + (0 if form is word else _SURELY) for form in forms}
         best = min(nats, key=nats.__getitem__)
         return title if best == word and _SENTENCE_START.search(before) else best
 
@@ -139,8 +149,8 @@ def is_in_capitals(text: str) -> bool:
 
 
 def is_in_small_letters(text: str) -> bool:
-    """Return whether a text has letters with case, and no capital; decided in a microsecond."""
-    return text.islower()
+    """Return whether most letters of a text have case, and none is a capital; decided in microseconds."""
+    return text.islower() and 2 * sum(map(str.islower, text)) > sum(map(str.isalpha, text))
 
 
 def case_of(text: str) -> Case | None:

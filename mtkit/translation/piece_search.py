@@ -94,7 +94,7 @@ class PieceSearch:
                 segment, of_segment = next(hypotheses)
                 rows.append([self.candidate(hypothesis, segment) for hypothesis in of_segment])
         for i, part in enumerate(parts):
-            rows[i] = self._with_edges(part, rows[i], are_draws=decode.sampling or bool(decode.mbr_samples))
+            rows[i] = self._with_edges(part, rows[i], are_draws=decode.draws)
         places = [(i, k, part.inline) for i, part in enumerate(parts) if part.inline for k in range(len(rows[i]))]
         texts = [rows[i][k].text for i, k, _ in places]
         placed = self.aligner.put_back([inline for *_, inline in places], texts)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 from mtkit.alignment.placing import readable, without
 from mtkit.config.tags import TOKENS
 from mtkit.pair_files.lines import as_one_line
-from mtkit.text.capitals import Case, case_of, is_in_capitals
+from mtkit.text.capitals import Case, case_of, is_in_capitals, is_in_small_letters
 from mtkit.text.characters import without_invisible
 from mtkit.text.inline import LONGEST_SENTENCE, Inline, cut, has_words_or_numbers
 from mtkit.text.lines import BREAK_TAG
-from mtkit.text.sentences import MASKS, part_spans, sentences
+from mtkit.text.sentences import MASKS, final_marks, part_spans, sentences
 from mtkit.tokens.placeholders import Replaced
 from mtkit.tokens.protected import NOTHING, Protected, Protector
 from mtkit.tokens.tokenizer import Tokenizer
@@ -131,13 +131,15 @@ class Cutter:
     def _find(self, text: str) -> Protected:
         return NOTHING if self._removed == "nothing" else self._protector.find(text)
 
-    def _encode(self, sources: Sequence[_Source]) -> list[Piece]:
+    def _encode(self, sources: Sequence[_Source], *, may_raise: bool = True) -> list[Piece]:
+        """Encode each source. may_raise: False reads text in small letters as it is: it is inside a sentence."""
         inlines = [self._inline(source) for source in sources]
         left = [
             source.text if inline is None else readable(inline) for source, inline in zip(sources, inlines, strict=True)
         ]
         replaced = [self.replaced(text) for text in left]
-        lowered = [self._lowered(each.text) for each in replaced]
+        as_it_is = [not may_raise and is_in_small_letters(each.text) for each in replaced]
+        lowered = [None if skip else self._lowered(each.text) for each, skip in zip(replaced, as_it_is, strict=True)]
         read = [each if low is None else replace(each, text=low) for each, low in zip(replaced, lowered, strict=True)]
         ids = zip(
             *(tokenizer.encode_replaced([each.text for each in read]) for tokenizer in self.tokenizers), strict=True
@@ -197,10 +199,14 @@ class Cutter:
         marked = _Marked(piece.text, protected)
         encoded: dict[str, Piece] = {marked.text: piece}
 
+        keeps_capital = bool(final_marks(piece.text))
+
         def part_of(part: str) -> Piece:
             if part not in encoded:
                 at = marked.text.index(part)
-                [encoded[part]] = self._encode([marked.source(at, at + len(part))])
+                may_raise = piece.case == "small" and (at == 0 or bool(final_marks(marked.text[:at])))
+                [one] = self._encode([marked.source(at, at + len(part))], may_raise=may_raise)
+                encoded[part] = replace(one, case=None) if keeps_capital and one.case == "small" else one
             return encoded[part]
 
         def fits(part: str) -> bool:

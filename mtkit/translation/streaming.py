@@ -62,6 +62,8 @@ class LiveTranslator:
             for hypotheses in self._engine.stream(segment, self._translator.decode):
                 # without an end that later tokens may change: an incomplete character, a space that may be the last
                 beginning = self._search.text_of(_common_prefix(hypotheses), segment)
+                if segment.case == "small" and " " not in beginning:
+                    continue  # the whole first word decides about its first letter
                 edged = keep_edges(segment.text, beginning.rstrip(_INCOMPLETE).rstrip())  # perhaps without a full stop
                 show(fill(edged, segment.values))
             [best] = hypotheses

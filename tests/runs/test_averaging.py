@@ -98,6 +98,22 @@ def test_an_adapted_model_has_the_facts_of_its_bases_text_and_its_search(runs, t
     assert adapted.config.decode == base.config.decode
 
 
+@pytest.mark.parametrize(
+    ("of_base", "of_tuned", "expected"),
+    [(0.0, 0.01, 0.01), (0.01, 0.7, 0.7), (0.7, 0.0, 0.7), (None, 0.0, None), (0.0, None, None)],
+)
+def test_an_adapted_model_has_seen_the_small_letters_of_both_texts(runs, tmp_path, of_base, of_tuned, expected):
+    base, tuned = (
+        replace(files, manifest={**files.manifest, "training": {} if share is None else {SHARE_OF_SMALL: share}})
+        for files, share in [
+            (read_bundle(runs / "a" / "model"), of_base),
+            (read_bundle(runs / "b" / "model"), of_tuned),
+        ]
+    )
+    save_interpolated(base, tuned, 0.5, tmp_path / "out")
+    assert read_bundle(tmp_path / "out").manifest["training"].get(SHARE_OF_SMALL) == expected
+
+
 def test_without_a_choice_all_that_the_run_keeps_are_averaged(runs, tmp_path):
     steps = average_checkpoints(runs / "a", [], tmp_path / "all")
     assert {18, 20} <= set(steps)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from mtkit.text.capitals import Capitals, is_in_capitals
+from mtkit.text.capitals import Capitals, is_in_capitals, is_in_small_letters
 
 KNOWN = """
-the The he He is in Is see a I dogs dog Paris NATO know Haus das ist don't Don't ısı no No
+the The Fuß sie Sie he He is in Is see a I dogs dog Paris NATO know Haus das ist don't Don't ısı no No
 """.split()  # noqa: SIM905
 
 
@@ -45,6 +45,8 @@ def test_words_get_the_case_that_is_usual_in_the_training_text(text, known):
         ("see nato_id and @paris", "See nato_id and @paris"),
         ("nothing is known", "Nothing is known"),
         ("7 dogs see nato", "7 dogs see NATO"),
+        ("the fuß", "The Fuß"),  # ß has no capital of one letter
+        ("我爱你 iphone", None),
     ],
 )
 def test_text_without_capitals_gets_those_of_the_training_text(text, known):
@@ -59,11 +61,24 @@ def test_text_without_capitals_gets_those_of_the_training_text(text, known):
         ("See", "Paris", "Paris"),
         ("See", "Haus", "Haus"),
         ("See", "7 Dogs", "7 Dogs"),
+        ("See", "Sie is in", "sie is in"),
     ],
 )
 def test_the_translation_of_text_without_capitals_begins_as_its_language_does(src, translation, expected):
     assert Capitals(nats, "en", "fr", nats).like("small", src, translation) == expected
     assert Capitals(nats, "en", "fr").like("small", src, translation) == translation
+
+
+def test_a_pronoun_that_means_another_person_without_its_capital_keeps_it():
+    assert Capitals(nats, "en", "de-AT", nats).like("small", "See", "Sie is in") == "Sie is in"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("go home", True), ("Go home", False), ("7", False), ("我爱 usb", True), ("我爱你们 usb", False)],
+)
+def test_text_is_in_small_letters_if_most_letters_have_case_and_none_is_a_capital(text, expected):
+    assert is_in_small_letters(text) == expected
 
 
 @pytest.mark.parametrize(

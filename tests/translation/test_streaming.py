@@ -1,5 +1,7 @@
 """Streaming a translation: the parts are never taken back, and add up to the translation."""
 
+from dataclasses import replace
+
 import pytest
 
 from mtkit.bundle import add_to_bundle
@@ -7,6 +9,8 @@ from mtkit.engines.native import NativeEngine
 from mtkit.engines.shortlist import SHORTLIST, Shortlist
 from mtkit.errors import MtkitError
 from mtkit.search.hypothesis import Hypothesis, Segment
+from mtkit.text.capitals import Capitals
+from mtkit.translation.piece_search import PieceSearch
 from mtkit.translation.streaming import LiveTranslator
 from mtkit.translation.translator import Translator
 
@@ -113,3 +117,21 @@ def test_protected_text_and_marks_at_the_edges_are_kept_as_by_an_ordinary_transl
     parts: list[str] = []
     assert LiveTranslator(translator).translate(text, parts.append).text == translator.translate([text])[0]
     assert "".join(parts) == translator.translate([text])[0]
+
+
+def test_a_first_letter_waits_for_the_word_that_decides_about_it(shared_bundle, monkeypatch):
+    translator = Translator.load(shared_bundle, threads=1, beam_size=1, on_suspect="warn")
+    assert isinstance(translator.engine, NativeEngine)
+    known = {"p": 1.0, "P": 9.0, "paris": 9.0, "Paris": 1.0}
+    capitals = Capitals(len, "en", "fr", lambda word: known.get(word, 5.0))
+    texts = ["P", "Paris", "Paris est", "Paris est ici"]
+    monkeypatch.setattr(translator.engine, "stream", lambda *_: [[Hypothesis([], 0.0, 0.0, True)]] * len(texts))
+    grown = iter([*texts, texts[-1]])
+    monkeypatch.setattr(
+        PieceSearch, "text_of", lambda self, ids, segment: capitals.like(segment.case, segment.text, next(grown))
+    )
+    [[piece]] = translator.pieces(["go home"])
+    monkeypatch.setattr(translator, "pieces", lambda *_, **__: [[replace(piece, case="small")]], raising=False)
+    parts: list[str] = []
+    assert LiveTranslator(translator).translate("go home", parts.append).text == "Paris est ici"
+    assert parts == ["Paris est", " ici"]

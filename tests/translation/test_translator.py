@@ -27,6 +27,7 @@ from mtkit.search.hypothesis import Hypothesis
 from mtkit.search.step import SearchConfig
 from mtkit.text.capitals import Capitals
 from mtkit.text.inline import cut
+from mtkit.text.lines import list_mark
 from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.translation.translator import Translator
@@ -129,7 +130,9 @@ def warnings(caplog, monkeypatch):
 def test_every_line_gives_one_line_in_its_place_and_blank_stays_blank(lines, batch, window, beam_size):
     translator = copying(batch_sentences=batch, beam_size=beam_size)
     texts = [translation.text for translation in translator.stream(lines, window=window)]
-    assert texts == [" ".join(line.split()) if any(map(str.isalpha, line)) else line.strip() for line in lines]
+    marks = [list_mark(line.strip()) for line in lines]  # stay as they are
+    read = [mark + " ".join(line.strip().removeprefix(mark).split()) for line, mark in zip(lines, marks, strict=True)]
+    assert texts == [r if any(map(str.isalpha, line)) else line.strip() for line, r in zip(lines, read, strict=True)]
 
 
 def test_blank_lines_never_reach_the_model():
@@ -328,6 +331,25 @@ def test_text_without_capitals_is_read_as_a_sentence_unless_the_training_text_ha
     assert translator.translate(["it is hot"]) == ["it is hot"]
     assert translator.translate(["it is hot."]) == [f"{is_read}."]
     assert translator.reader.with_terms().pieces(["it is hot"], 99)[0][0].replaced.text == "it is hot"
+
+
+@pytest.mark.parametrize(
+    ("text", "read", "translation"),
+    [
+        ("it is hot and it is hot", ["It is hot", "and it", "is hot"], "it is hot and it is hot"),
+        ("it is hot. it is hot", ["It is hot.", "It is hot"], "It is hot. it is hot"),
+        ("it is hot and it is hot.", ["It is", "hot and", "it is hot."], "It is hot and it is hot."),
+        ("It is hot, and it is hot.", ["It is hot,", "and it", "is hot."], "It is hot, and it is hot."),
+    ],
+)
+def test_a_part_of_a_sentence_without_capitals_gets_none_at_its_start(bundle, text, read, translation):
+    translator = copying(max_src_tokens=10)
+    reader = translator.reader
+    reader.training_text.capitals = Capitals(nats, "en", "fr", nats)
+    reader.training_text._files = replace(read_bundle(bundle), manifest={"training": {SHARE_OF_SMALL: 0.0}})
+    [parts] = reader.pieces([text], limit=10)
+    assert [part.replaced.text for part in parts] == read
+    assert translator.translate([text]) == [translation]
 
 
 def test_a_title_is_read_as_a_sentence_unless_terms_are_to_match_it_as_it_is_written():
