@@ -148,7 +148,8 @@ class _WordDistribution:
 
     def __init__(self, translator: Translator, text: str) -> None:
         self.models = native_models(translator.engine, "alternatives")
-        srcs = [tokenizer.encode(text) for tokenizer in translator.reader.tokenizers]
+        [piece] = translator.reader.whole.encode([text])  # as the search reads it
+        srcs = [list(ids) for ids in piece.ids]
         if not srcs[0]:
             raise MtkitError("the text is blank: it has no translation")
         limit = translator.max_src_tokens

@@ -12,7 +12,7 @@ from typing import Literal
 
 from mtkit.languages import primary_code
 from mtkit.text.placeholders import PROSE
-from mtkit.text.sentences import FINAL, final_marks
+from mtkit.text.sentences import FINAL, ends_with_abbreviation, final_marks
 
 # Of nats by which a written form must be likelier than that in lower case: He is likelier than he where sentences are
 # short, but Paris is much likelier than paris.
@@ -112,7 +112,7 @@ class Capitals:
         forms = (word, title, capitals) if len(capitals) == len(word) else (word, title)  # ß becomes SS
         nats = {form: self._nats(form) + (0 if form is word else _SURELY) for form in forms}
         best = min(nats, key=nats.__getitem__)
-        return title if best == word and _SENTENCE_START.search(before) else best
+        return title if best == word and _starts_sentence(before) else best
 
     def _lowered(self, match: re.Match[str], before: str) -> str:
         """Return a word as the training text usually writes it. before: the text before it."""
@@ -161,10 +161,16 @@ def case_of(text: str) -> Case | None:
 
 
 def is_in_identifier(word: re.Match[str]) -> bool:
-    """Return whether a word is a part of something like order_id or 3rd."""
+    """Return whether a word is a part of something like order_id, 3rd, $name, foo.py or `ls`."""
     text = word.string
-    around = text[max(0, word.start() - 1) : word.start()] + text[word.end() : word.end() + 1]
-    return any(character.isdigit() or character in "_/\\@" for character in around)
+    before, after = text[max(0, word.start() - 1) : word.start()], text[word.end() : word.end() + 2]
+    is_dotted = before == "." or (after[:1] == "." and after[1:].isalnum())
+    return is_dotted or any(letter.isdigit() or letter in "_/\\@$`" for letter in before + after[:1])
+
+
+def _starts_sentence(before: str) -> bool:
+    """Return whether a sentence starts behind this text, the last characters before a word in small letters."""
+    return bool(_SENTENCE_START.search(before)) and not ends_with_abbreviation(before)
 
 
 def changeable_words(text: str) -> Iterator[re.Match[str]]:

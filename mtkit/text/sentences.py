@@ -197,6 +197,12 @@ def is_final_mark_added(src: str, translation: str) -> bool:
     return not own_stop and not final_marks(_TAG.sub("", src))
 
 
+def ends_with_abbreviation(text: str) -> bool:
+    """Return whether a text, perhaps with white space behind it, ends with an abbreviation such as e.g. or p.m."""
+    end = text.rstrip()
+    return bool(_INITIALS.search(end) or _ABBREVIATION.search(end))
+
+
 def clause_gaps(text: str) -> list[Span]:
     """Return the span of the gap after each clause, except one at the end of the text; it may be empty."""
     return _gaps(_CLAUSE_ENDS, text)

@@ -10,6 +10,7 @@ from mtkit.engines.native import NativeEngine
 from mtkit.errors import MtkitError
 from mtkit.model.transformer import Transformer
 from mtkit.scoring.alternatives import find_alternatives
+from mtkit.text.capitals import Capitals
 from mtkit.tokens.special_ids import BOS_ID, EOS_ID
 from mtkit.translation.translator import Translator
 
@@ -180,3 +181,12 @@ def test_a_translation_ends_where_learned_positions_do(bundle):
     assert alternatives.text == fitting
     with pytest.raises(MtkitError, match=r"8 tokens.*model\.max_positions=8"):
         find_alternatives(translator, "cat", 1, translation=fitting + "a")
+
+
+def test_probabilities_are_those_of_the_text_as_the_search_reads_it(bundle, models):
+    translator = make_translator(bundle, models[:1])
+    usual = find_alternatives(translator, SRC, 1, translation=GIVEN)
+    assert find_alternatives(translator, SRC.upper(), 1, translation=GIVEN).probability != usual.probability
+    nats = {True: 9.0, False: 1.0}
+    translator.reader.training_text.capitals = Capitals(lambda words: sum(nats[c.isupper()] for c in words), "en", "fr")
+    assert find_alternatives(translator, SRC.upper(), 1, translation=GIVEN).probability == usual.probability

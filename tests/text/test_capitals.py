@@ -43,6 +43,9 @@ def test_words_get_the_case_that_is_usual_in_the_training_text(text, known):
         ("i know. i don't see a paris dog", "I know. I don't see a Paris dog"),
         ("the dog is in %s in {name} in <ph3>", "The dog is in %s in {name} in <ph3>"),
         ("see nato_id and @paris", "See nato_id and @paris"),
+        ("see $nato, nato.py, `nato` and nato.", "See $nato, nato.py, `nato` and NATO."),
+        ("see the dog, e.g. in paris", "See the dog, e.g. in Paris"),
+        ("at 5 p.m. he is in", "At 5 p.m. he is in"),
         ("nothing is known", "Nothing is known"),
         ("7 dogs see nato", "7 dogs see NATO"),
         ("the fuß", "The Fuß"),  # ß has no capital of one letter
