@@ -108,9 +108,12 @@ class PieceSearch:
         are_draws: they may become alike. Of others, one that would become like an earlier one stays as it is.
         """
         beginning = as_one_line(self.tgt_tokenizer.decode(part.prefix)).strip() if part.prefix else ""
+        with_marks = self.terminology.with_marks if self.terminology else ()
         texts: list[str] = []
         for candidate in candidates:
             edged = keep_edges(part.replaced.text, candidate.text)
+            left_out = candidate.text.removeprefix(edged)
+            edged += next((m for word, m in with_marks if edged.endswith(word) and left_out.startswith(m)), "")
             is_kept = edged.startswith(beginning) and (are_draws or edged not in texts)
             texts.append(edged if is_kept else candidate.text)
         return [replace(one, text=text) for one, text in zip(candidates, texts, strict=True)]

@@ -13,6 +13,7 @@ from mtkit.pair_files.lines import read_lines
 from mtkit.search.constraints import Constraints
 from mtkit.search.phrases import Matcher, Phrase, Requirement, Spelling, any_case, capitalised, chunks, folded
 from mtkit.text.characters import tidied
+from mtkit.text.sentences import final_marks
 from mtkit.tokens.special_ids import UNK_ID
 from mtkit.tokens.tokenizer import Tokenizer
 
@@ -76,6 +77,9 @@ class Terminology:
                 self._by_chunks.setdefault(lower, []).append((parts, term))
                 lengths.setdefault(lower[0], set()).add(len(parts))
         self._lengths = {start: sorted(found, reverse=True) for start, found in lengths.items()}
+        texts = {phrase.text for term in terms for phrase in term.target}
+        marked = ((text, final_marks(text)) for text in sorted(texts))
+        self.with_marks = [(text.removesuffix(mark), mark) for text, mark in marked if mark]  # such as Yahoo and !
 
     @classmethod
     def load(cls, path: Path, tgt_tokenizer: Tokenizer) -> "Terminology":

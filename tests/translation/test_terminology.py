@@ -57,6 +57,11 @@ def test_a_file_with_all_columns(load):
     assert forbidden(terms, "A cat.") == ["truc", "chat"]
 
 
+def test_the_marks_of_required_phrases_are_known(load):
+    terms = load("source\ttarget\tforbidden\ncar\tautomobile | Auto!\tvoiture?\n")
+    assert terms.with_marks == [("Auto", "!")]
+
+
 def test_a_bar_without_spaces_is_named(load, log_text):
     text = "source\ttarget\tforbidden\nred\trouge|rousse\t\nfast\tvite | rapide\tsoon |quick\n50 %\t50|60\t\n"
     terms = load(text).terms

@@ -30,6 +30,7 @@ from mtkit.text.inline import cut
 from mtkit.text.lines import list_mark
 from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.tokens.tokenizer import Tokenizer
+from mtkit.translation.terminology import Terminology
 from mtkit.translation.translator import Translator
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ.,!?\n\u2028"
@@ -284,6 +285,18 @@ def test_what_the_source_does_not_have_is_left_out_of_neither_a_prefix_nor_two_c
     [[piece]] = translator.pieces([src])
     [candidates] = search.candidates([replace(piece, prefix=tuple(LETTERS.encode(prefix)))], n_best=3)
     assert [candidate.text for candidate in candidates] == expected
+
+
+def test_the_mark_of_a_term_is_not_left_out():
+    translator = copying(by_sentence=True, beam_size=1)
+    terms = SimpleNamespace(with_marks=[("Dog", "!")], constraints_for=lambda *_: None)
+    search = replace(translator.piece_search, terminology=cast(Terminology, terms))
+    texts = iter(["Dog!.", "A cow!"])
+    search._hypotheses = lambda segments, *_: [
+        [Hypothesis(LETTERS.encode(next(texts)), 0.0, 0.0, True)] for _ in segments
+    ]  # type: ignore[method-assign]
+    [[cat], [cow]] = translator.pieces(["a cat", "a cow"])
+    assert [row[0].text for row in search.candidates([cat, cow])] == ["Dog!", "A cow"]
 
 
 def test_without_the_fact_that_lines_are_sentences_a_line_is_translated_as_a_whole():
