@@ -287,14 +287,12 @@ def test_what_the_source_does_not_have_is_left_out_of_neither_a_prefix_nor_two_c
     assert [candidate.text for candidate in candidates] == expected
 
 
-def test_the_mark_of_a_term_is_not_left_out():
+def test_the_mark_of_a_term_is_not_left_out(monkeypatch):
     translator = copying(by_sentence=True, beam_size=1)
     terms = SimpleNamespace(with_marks=[("Dog", "!")], constraints_for=lambda *_: None)
     search = replace(translator.piece_search, terminology=cast(Terminology, terms))
-    texts = iter(["Dog!.", "A cow!"])
-    search._hypotheses = lambda segments, *_: [
-        [Hypothesis(LETTERS.encode(next(texts)), 0.0, 0.0, True)] for _ in segments
-    ]  # type: ignore[method-assign]
+    made = [[Hypothesis(LETTERS.encode(text), 0.0, 0.0, True)] for text in ("Dog!.", "A cow!")]
+    monkeypatch.setattr(search, "_hypotheses", lambda *_: made)
     [[cat], [cow]] = translator.pieces(["a cat", "a cow"])
     assert [row[0].text for row in search.candidates([cat, cow])] == ["Dog!", "A cow"]
 
