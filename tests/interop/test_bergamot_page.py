@@ -33,6 +33,12 @@ self.addEventListener("message", ({data: {id, name, args}}) => {
 });
 """
 
+# Looks for a new version of the page's files, until it is kept or refused.
+UPDATED = """async () => {
+  const registration = await (await navigator.serviceWorker.getRegistration()).update();
+  while (registration.installing) await new Promise(resolve => setTimeout(resolve, 20));
+}"""
+
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory) -> Path:
@@ -59,15 +65,29 @@ def exported(make_student, engine, tmp_path_factory) -> Path:
     return folder / "out"
 
 
+class Quiet(SimpleHTTPRequestHandler):
+    """Answers without a log."""
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class Redirecting(Quiet):
+    """Redirects the folder to its page."""
+
+    def do_GET(self) -> None:
+        if self.path != "/":
+            return super().do_GET()
+        self.send_response(302)
+        self.send_header("Location", "/index.html")
+        self.end_headers()
+        return None
+
+
 @contextmanager
-def served(folder: Path) -> Iterator[tuple[ThreadingHTTPServer, str]]:
+def served(folder: Path, handler: type[Quiet] = Quiet) -> Iterator[tuple[ThreadingHTTPServer, str]]:
     """A server of static files, and its address."""
-
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=folder))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
@@ -130,10 +150,52 @@ def test_it_opens_without_a_network_and_takes_a_new_version_as_a_whole(browser, 
         translated(page, "One.", "one.")
         server.shutdown()
         page.context.set_offline(True)
-        page.goto(f"{address}index.html?again")
+        page.goto(f"{address}index.html?again#top")
         page.wait_for_selector("body[data-ready]")
         translated(page, "One.", "one.")
         assert page.evaluate("caches.keys().then(names => names.length)") == 1
+
+
+def test_a_folder_that_is_half_copied_is_not_kept(browser, exported, tmp_path):
+    folder = shutil.copytree(exported, tmp_path / "copy")
+    with served(folder) as (_, address), open_page(browser, address) as page:
+        page.wait_for_selector("body[data-ready]")
+        worker = folder / "engine" / "translator-worker.js"
+        worker.write_text(ENGINE.replace("toUpperCase", "toLowerCase"))
+        write_keeper(folder)
+        worker.write_text("")  # not yet here
+        page.evaluate(UPDATED)
+        page.reload()
+        translated(page, "One.", "ONE.")
+
+
+def test_a_page_that_has_left_its_address_is_forgotten(browser, exported, tmp_path):
+    folder = shutil.copytree(exported, tmp_path / "copy")
+    with served(folder) as (_, address), open_page(browser, address, refused=[404]) as page:
+        page.wait_for_selector("body[data-ready]")
+        (folder / "offline.js").unlink()
+        (folder / "index.html").write_text("<p id=other>Another page</p>")
+        page.reload()
+        page.wait_for_selector("#other")
+        assert page.evaluate("caches.keys().then(names => names.length)") == 0
+
+
+def test_pages_in_one_another_are_kept_apart(browser, exported, tmp_path):
+    folder = shutil.copytree(exported, tmp_path / "copy")
+    shutil.copytree(exported, folder / "other")
+    with served(folder) as (_, address), open_page(browser, address) as page:
+        page.wait_for_selector("body[data-ready]")
+        page.goto(f"{address}other/")
+        page.wait_for_selector("body[data-ready]")
+        assert "newer version" not in page.inner_text("#note")
+        assert page.evaluate("caches.keys().then(names => names.length)") == 2
+
+
+def test_it_opens_again_where_the_server_redirects_the_folder(browser, exported):
+    with served(exported, Redirecting) as (_, address), open_page(browser, address) as page:
+        page.wait_for_selector("body[data-ready]")
+        page.goto(address)
+        page.wait_for_selector("body[data-ready]")
 
 
 def test_it_copies_without_https_too(browser, exported):

@@ -4,6 +4,7 @@ Any server of static files can host the folder. The engine needs one thread and 
 allows it (by HTTPS, or from this machine), it keeps the files, so that the page also opens without a network.
 """
 
+import base64
 import hashlib
 import json
 import shutil
@@ -19,6 +20,7 @@ from mtkit.pages.page import environment, write_page
 PACKAGE = "@browsermt/bergamot-translator"
 VERSION = "0.4.9"  # the version that we tested
 MODEL = "model"  # folder of the model, inside that of the page
+_KEEPER = "offline.js"
 _ENGINE = ("translator-worker.js", "bergamot-translator-worker.js", "bergamot-translator-worker.wasm")
 _LICENCE = """\
 The files in this folder are Bergamot Translator {version}, unchanged from the npm package {package}.
@@ -70,11 +72,13 @@ def write_translator(folder: Path, cfg: Config, engine: Path) -> None:
 def write_keeper(folder: Path) -> None:
     """Write the service worker that keeps the page's files on the device."""
     kept = sorted(path for path in folder.rglob("*") if path.suffix in (".js", ".wasm", ".bin", ".spm"))
-    sums = "".join(sha256_file(path) for path in (folder / "index.html", *kept))
-    names = ["./", *(path.relative_to(folder).as_posix() for path in kept)]
-    version = hashlib.sha256(sums.encode()).hexdigest()
-    script = environment().get_template("offline.js.j2").render(files=names, of_version=version)
-    write_text(folder / "offline.js", script)
+    kept = [path for path in kept if path.name != _KEEPER]
+    sums = {path.relative_to(folder).as_posix(): bytes.fromhex(sha256_file(path)) for path in kept}
+    version = hashlib.sha256(b"".join([bytes.fromhex(sha256_file(folder / "index.html")), *sums.values()])).hexdigest()
+    # The page itself has no checksum, because some servers add a script to each page.
+    files = {"./": ""} | {name: f"sha256-{base64.b64encode(checksum).decode()}" for name, checksum in sums.items()}
+    script = environment().get_template("offline.js.j2").render(files=files, of_version=version)
+    write_text(folder / _KEEPER, script)
 
 
 def _in_package() -> list[str]:
