@@ -9,6 +9,7 @@ import pytest
 from tiny_corpus import WORDS
 from tiny_models import write_lines
 
+from mtkit.adaptation import general as general_text
 from mtkit.adaptation.general import prepare_general
 from mtkit.adaptation.memory import prepare_memory
 from mtkit.bundle import read_bundle, save_bundle
@@ -169,6 +170,19 @@ def test_the_training_text_of_the_base_is_mixed_in_but_not_measured(tmp_path):
     mixed = {pair.src for pair in read_pairs([general.mix])}
     assert {src.split()[0] for src in measured} == {"dev"} and not measured & mixed
     assert {f"train {i}" for i in range(60) if i != 1} < mixed and not {"dev 1", "train 1"} & mixed
+
+
+def test_of_a_large_training_text_pairs_from_everywhere_are_mixed_in(tmp_path, monkeypatch):
+    monkeypatch.setattr(general_text, "_MOST_OF_BASE", 20)
+    dev, train = (
+        CorpusFiles(tsv=tsv(tmp_path / f"{name}.tsv", [(f"{name} {i}", f"{name} fr {i}") for i in range(60)]))
+        for name in ("dev", "train")
+    )
+    general = prepare_general(
+        [], [], set(), None, TRANSLATOR, tmp_path / "out", n_mix=99, seconds=1e9, of_base=([dev], [train])
+    )
+    mixed = [pair.src for pair in read_pairs([general.mix])]
+    assert [src for src in mixed if src.startswith("train")] == [f"train {i}" for i in range(0, 60, 3)]
 
 
 def test_what_the_model_has_translated_is_not_translated_again(tmp_path):
