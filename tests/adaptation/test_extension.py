@@ -52,7 +52,7 @@ def test_old_text_is_scored_as_before_but_for_the_share_of_the_new_rows(base, tm
     src, tgt = (torch.tensor([ids]) for ids in batches[0])
     before, after = (load_model(files)(src, tgt)[0] for files in (base, extended))
     assert after.size(1) > n_old
-    assert torch.equal(before, after[:, :n_old])
+    torch.testing.assert_close(before, after[:, :n_old])  # a wider product may round otherwise
     share = after.softmax(-1)[:, :n_old].sum(-1, keepdim=True)
     torch.testing.assert_close(after.log_softmax(-1)[:, :n_old], before.log_softmax(-1) + share.log())
 
