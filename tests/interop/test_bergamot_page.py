@@ -1,5 +1,6 @@
 """The page that translates in the browser, in a real one, with an engine that writes in capitals."""
 
+import json
 import shutil
 import threading
 from collections.abc import Iterator
@@ -13,11 +14,12 @@ from browsing import check_page, open_page
 from fixtures.interop import ENGLISH
 from typer.testing import CliRunner
 
+from mtkit.bundle import SHARE_OF_SMALL
 from mtkit.cli import app
 from mtkit.config.schema import Config
 from mtkit.interop.bergamot.page import write_keeper, write_translator
 
-# It answers as the engine's worker does. "how many bytes" tells what it loaded, and "crash" stops it.
+# It answers as the engine's worker does. "How many bytes" tells what it loaded, and "crash" stops it.
 ENGINE = """
 let sizes = "", nCalls = 0;
 self.addEventListener("message", ({data: {id, name, args}}) => {
@@ -27,7 +29,7 @@ self.addEventListener("message", ({data: {id, name, args}}) => {
   }
   const texts = name === "translate" ? args[0].texts : [];
   if (texts.some(({text}) => text.includes("crash"))) return self.postMessage({id, error: {message: "abort(1)"}});
-  const shown = ({text, html}) => text === "how many bytes" ? sizes : text.includes("letters") ? `asked: ${text}`
+  const shown = ({text, html}) => text === "How many bytes" ? sizes : /letters/i.test(text) ? `asked: ${text}`
     : (html ? "HTML: " : "") + text.toUpperCase();
   self.postMessage({id, result: texts.map(text => ({target: {text: shown(text)}}))});
 });
@@ -58,6 +60,9 @@ def exported(make_student, engine, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("page")
     (folder / "text").write_text("".join(f"{line}\n" for line in ENGLISH[:3]))
     bundle = make_student(folder / "bundle", "decoder")
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    manifest["training"] |= {SHARE_OF_SMALL: 0.0}  # so the page reads such text as sentences
+    (bundle / "manifest.json").write_text(json.dumps(manifest))
     options = ["--src", folder / "text", "--min-agreement", "0", "--max-score-difference", "9", "--engine", engine]
     arguments = ["export", "--to", "page", "--model", bundle, "--out", folder / "out", *options]
     done = CliRunner().invoke(app, list(map(str, arguments)))
@@ -119,12 +124,13 @@ def test_it_translates_while_one_types_and_needs_no_network(browser, exported):
         names = ["model.src-tgt.intgemm.alphas.bin", "lex.50.50.src-tgt.s2t.bin"]
         names += ["srcvocab.src-tgt.spm", "trgvocab.src-tgt.spm"]
         sizes = " ".join(str((exported / "model" / name).stat().st_size) for name in names)
-        translated(page, "how many bytes", sizes)
+        translated(page, "How many bytes", sizes)
 
 
 def test_text_in_one_case_reaches_the_engine_as_sentences(browser, exported):
     with served(exported) as (_, address), open_page(browser, address) as page:
         page.wait_for_selector("body[data-ready]")
+        page.evaluate("PAIR.from = 'en'")  # the model's languages are made up, and "i" becomes "I" in English alone
         page.evaluate("worker.addEventListener('message', ({data: {result}}) => { window.last = result; })")
         for text, sent, shown in [
             ("THESE LETTERS.  I AM HERE", "These letters.  I am here", "ASKED: THESE LETTERS.  I AM HERE"),
@@ -140,12 +146,14 @@ def test_it_opens_without_a_network_and_takes_a_new_version_as_a_whole(browser, 
     folder = shutil.copytree(exported, tmp_path / "copy")
     with served(folder) as (server, address), open_page(browser, address) as page:
         page.wait_for_selector("body[data-ready]")
+        page.reload()  # from the kept files
+        page.wait_for_selector("body[data-ready]")
         worker = folder / "engine" / "translator-worker.js"
         worker.write_text(ENGINE.replace("toUpperCase", "toLowerCase"))
         write_keeper(folder)
-        page.reload()  # the old files, while the browser loads the new ones
-        translated(page, "One.", "ONE.")
+        page.evaluate(UPDATED)
         page.wait_for_selector("#note:has-text('newer version')")
+        translated(page, "One.", "ONE.")  # by the files that it has loaded
         page.reload()
         translated(page, "One.", "one.")
         server.shutdown()
@@ -223,7 +231,7 @@ def test_it_says_when_the_engine_stops_or_a_file_is_missing(browser, exported):
     with served(exported) as (_, address):
         with open_page(browser, address) as page:
             page.wait_for_selector("body[data-ready]")
-            page.fill("#text", "crash")
+            page.fill("#text", "It may crash.")
             page.wait_for_selector("#status:has-text('abort(1)'):has-text('Reload')")
         lexicon = exported / "model" / "lex.50.50.src-tgt.s2t.bin"
         lexicon.rename(exported / "lexicon")
@@ -243,7 +251,9 @@ def test_the_engine_comes_with_its_licence_and_version(exported):
 def test_what_the_page_lacks_is_written_beside_it(exported, engine, tmp_path):
     shutil.copytree(exported / "model", tmp_path / "model")
     (tmp_path / "model" / "README.md").write_text("data.placeholders")
-    write_translator(tmp_path, Config.model_validate({"data": {"train": [{"tsv": "a"}], "dev": {"tsv": "b"}}}), engine)
+    cfg = Config.model_validate({"data": {"train": [{"tsv": "a"}], "dev": {"tsv": "b"}}})
+    write_translator(tmp_path, cfg, engine, raises_small=False)
+    assert "isInSmallLetters = line => false" in (tmp_path / "index.html").read_text()
     assert (tmp_path / "README.md").read_text() == "data.placeholders"
     assert not (tmp_path / "model" / "README.md").exists()
 

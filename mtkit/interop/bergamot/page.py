@@ -39,10 +39,10 @@ def check_engine(engine: Path) -> None:
         )
 
 
-def write_translator(folder: Path, cfg: Config, engine: Path) -> None:
+def write_translator(folder: Path, cfg: Config, engine: Path, *, raises_small: bool) -> None:
     """Write the page and the engine into the folder, which has a model for Bergamot in the folder `model`.
 
-    engine: the folder of the npm package.
+    engine: the folder of the npm package. raises_small: the page reads text in small letters as sentences.
     """
     (folder / "engine").mkdir()
     if (readme := folder / MODEL / README).exists():
@@ -63,6 +63,7 @@ def write_translator(folder: Path, cfg: Config, engine: Path) -> None:
         title=f"{src['name']} to {tgt['name']}",
         src=src,
         tgt=tgt,
+        raises_small=raises_small,
         files={"model": model, "shortlist": shortlist, "vocabs": vocabularies},
         megabytes=f"{n_bytes / 1e6:.1f}",
     )
