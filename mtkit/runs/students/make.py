@@ -276,8 +276,11 @@ def _export(files: BundleFiles, dev: Sequence[DevText], out: Path) -> Path | Non
         log.warning(f"{error}; {remains}train longer, or export it with `mtkit export --to bergamot` and other limits")
         return None
     assert parity is not None
+    search = parity.searches[0]
+    change = "" if search.bleu_change is None else f", and BLEU changes by {search.bleu_change:+.2f}"
     log.info(
-        f"{out}: written; it translates {parity.searches[0].equal_lines:,} of {n_lines:,} dev lines as the student does"
+        f"{out}: written; as a browser computes, it translates {search.equal_lines:,} of {n_lines:,} dev lines as the "
+        f"student does{change}"
     )
     return out
 

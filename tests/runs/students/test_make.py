@@ -97,7 +97,7 @@ class StandIns:
         assert (files.folder / "shortlist.npz").exists()
         out.mkdir(exist_ok=True)
         (out / "model.enfr.bin").write_bytes(b"1234")
-        return SimpleNamespace(searches=[SimpleNamespace(equal_lines=3)])
+        return SimpleNamespace(searches=[SimpleNamespace(equal_lines=3, bleu_change=-0.25)])
 
     def figures(self, files, weights, dev):
         return Figures(40.0, weights.stat().st_size, 100.0, 600.0)
