@@ -302,7 +302,7 @@ def test_a_plan_has_size_speed_and_updates_and_leaves_the_teacher_unchanged(
     n_weights = 400 * 64 + 400 + 16 * 64**2 + 25 * 64  # embeddings, output bias, matrices, vectors
     assert n_weights < 1e6 * shape.megabytes < n_weights + 30_000
     assert (shape.exports["bergamot"], len(shape.exports["ctranslate2"])) == ([], 1)
-    assert [(run.pair, run.bleu_lost) for run in shape.measured] == [("en-fr", 3.62)]
+    assert [run.pair for run in shape.measured] == ["en-fr", "en-fr", "en-de"], "all runs of this shape"
 
 
 def test_a_random_student_writes_as_much_as_the_references_have(save_model, tmp_path, monkeypatch):
