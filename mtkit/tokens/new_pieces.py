@@ -5,7 +5,7 @@ New pieces are merges of neighbouring old ones, the most frequent first, as in t
 """
 
 import unicodedata
-from collections import Counter, defaultdict
+from collections import ChainMap, Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -170,8 +170,9 @@ def _scores(model: SentencePieceModel, used: Sequence[NewPiece]) -> dict[str, fl
     if model.algorithm == "bpe":
         return {piece.text: lowest - rank for rank, piece in enumerate(used, start=1)}
     scores: dict[str, float] = {}
+    known = ChainMap(old, scores)
     for piece in used:
-        both = sum((scores | old).get(part, lowest) for part in piece.parts)
+        both = sum(known.get(part, lowest) for part in piece.parts)
         scores[piece.text] = max(
             lowest, both + _GAIN
         )  # not lower: the rarest piece sets the score of unknown characters
