@@ -27,7 +27,7 @@ class BaseTranslations:
         return [source for source in dict.fromkeys(sources) if source not in self._known]
 
     def add(self, sources: Sequence[str], translations: Sequence[str], seconds: float) -> None:
-        """Keep translations, which took so many seconds together."""
+        """Keep translations in the file. seconds: the time that all of them took."""
         self._known |= zip(sources, translations, strict=True)
         self._values["seconds"] += seconds
         write_text(self._path, json.dumps(self._values, ensure_ascii=False, indent=0) + "\n")
