@@ -10,7 +10,7 @@ import numpy as np
 from mtkit.bundle import BundleFiles, load_model
 from mtkit.search.hypothesis import Engine
 from mtkit.text.inline import Code, Inline, Interval, Part, inline_of
-from mtkit.text.sentences import FINAL, final_marks, without_closing
+from mtkit.text.sentences import FINAL, without_closing
 from mtkit.text.transfer import Floats, Words, is_between_words, transfer
 from mtkit.text.words import has_letters, word_spans
 from mtkit.tokens.tokenizer import Tokenizer
@@ -103,7 +103,6 @@ class Aligner:
 
         The alignment decides on the places of those alone: others stay at the beginning or the end.
         """
-        translations = [_without_added_stop(*of_one) for of_one in zip(inlines, translations, strict=True)]
         words = [
             (word_spans(inline.text), word_spans(text)) for inline, text in zip(inlines, translations, strict=True)
         ]
@@ -138,13 +137,6 @@ class Aligner:
         from mtkit.alignment.lexicon import alignment_lexicon
 
         return alignment_lexicon(self._files)
-
-
-def _without_added_stop(inline: Inline, translation: str) -> str:
-    """Remove a full stop that the source has not, and that would stand before protected text at the end."""
-    is_last = not has_letters(inline.text[inline.spans[-1].start :])
-    added = translation.endswith(".") and not translation.endswith("..") and not final_marks(inline.text)
-    return translation[:-1] if is_last and added else translation
 
 
 def _like_places(src: Sequence[Interval], tgt: Sequence[Interval]) -> Floats:

@@ -46,8 +46,8 @@ def put_back(text, values, translation):
         ("I love it @x.", ["@x"], "Je l'aime.", ("Je l'aime @x.", 0)),
         ("I love it @x?", ["@x"], "Est-ce ça ?", ("Est-ce ça @x?", 0)),
         ("I love it. @x, @y.", ["@x", "@y"], "Je l'aime.", ("Je l'aime. @x, @y.", 0)),
-        ("@x I love it @y", ["@x", "@y"], "Je l'aime.", ("@x Je l'aime @y", 0)),  # a stop that the model added
-        ("The dog runs:", [":"], "Le chien court.", ("Le chien court:", 0)),
+        ("@x I love it @y", ["@x", "@y"], "Je l'aime", ("@x Je l'aime @y", 0)),
+        ("The dog runs:", [":"], "Le chien court", ("Le chien court:", 0)),
         ("one @x two", ["@x"], "un deux", ("un @x deux", 1)),
         ("one, @x two", ["@x"], "un deux trois", ("un deux @x trois", 1)),
         ("one%s two", ["%s"], "un deux", ("un%s deux", 1)),

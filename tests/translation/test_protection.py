@@ -71,6 +71,24 @@ def test_a_line_keeps_what_the_model_does_not(tokenizer, line, read, translation
     assert engine.texts == read
 
 
+@pytest.mark.parametrize(
+    ("line", "translation"),
+    [
+        ("@x go home @y", "@x GO HOME @y"),
+        ("go home: %s", "GO HOME: %s"),
+        ("tea etc %s", "TEA ETC. %s"),  # the stop of an abbreviation
+        ("go home %s.", "GO HOME %s."),
+    ],
+)
+def test_a_full_stop_that_the_model_adds_does_not_stand_before_protected_text(
+    tokenizer, monkeypatch, line, translation
+):
+    loud, engine = translator(tokenizer)
+    hypothesis = Hypothesis(tokenizer.encode(translation.strip("@xy%s:. ") + "."), -1.0, -1.0, finished=True)
+    monkeypatch.setattr(engine, "decode", lambda *_: [(0, [hypothesis])])
+    assert loud.translate([line]) == [translation]
+
+
 def test_a_model_that_copies_an_address_is_left_to_it(tokenizer):
     knows, engine = translator(tokenizer, copies=True)
     assert knows.translate(["See www.a.org now"]) == ["SEE www.a.org NOW"]
