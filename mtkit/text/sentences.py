@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from mtkit.text.characters import divides_character
+from mtkit.text.inline_tags import without_tags
 from mtkit.text.templates import TEMPLATE
 
 # Marks that end a sentence (Unicode's Sentence_Terminal, and the ellipsis, of scripts that are in use). Some do so only
@@ -72,7 +73,6 @@ _ORDINAL = re.compile(  # German: im 19. Jahrhundert
 )
 _OPENED = re.compile(r"[¿¡]+(?=[^¿¡?!]*\Z)")  # without the mark that closes it
 GREEK_QUESTION = re.compile(r"[\u0370-\u03ff\u1f00-\u1fff]\s?;\Z")  # as people type U+037E
-_TAG = re.compile(r"<[^<>]*>")
 _UNMARKED = re.compile(r"[\u0e00-\u0eff]\W*\Z")  # ends in Thai or Lao
 _KEPT_STOP = re.compile(  # p.m. U.S. etc. an ellipsis
     r"(?:\.\s?\w{0,3}\.|…|\b(?:etc|ecc|usw|osv|itd|atd|Inc|Ltd|Jr|Sr|Co)\.)\Z", re.IGNORECASE
@@ -194,7 +194,7 @@ def is_final_mark_added(src: str, translation: str) -> bool:
     if _NUMBER_STOP.search(translation) and not without_closing(src)[-1:].isdigit():
         return False
     own_stop = _KEPT_STOP.search(translation) or _ORDINAL.search(translation)
-    return not own_stop and not final_marks(_TAG.sub("", src))
+    return not own_stop and not final_marks(without_tags(src))
 
 
 def ends_with_abbreviation(text: str) -> bool:

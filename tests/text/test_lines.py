@@ -54,6 +54,8 @@ def test_a_written_break_behind_a_letter_and_a_colon_is_not_a_path(text, parts):
         ("I like Tom", "J'aime Tom.", "J'aime Tom"),
         ("Where are you?", "Où es-tu ?", "Où es-tu ?"),
         ("<b>He left.</b>", "<b>Il est parti</b>.", "<b>Il est parti</b>."),
+        ('He left.<img alt="x > y">', "Il est parti.", "Il est parti."),
+        ("He left. < laughs >", "Il est parti. < rit >.", "Il est parti. < rit >"),  # not a tag
         ("(He left.)", "(Il est parti.)", "(Il est parti.)"),
         ("at five", "à 17 h, p.m.", "à 17 h, p.m."),
         ("apples and so on", "Äpfel usw.", "Äpfel usw."),
