@@ -29,6 +29,8 @@ from mtkit.config.schema import Config
 from mtkit.config.tags import tags_of
 from mtkit.console import log
 from mtkit.data.corpus import corpus_name, count_pairs, read_side, text_checksums
+from mtkit.engines.choose import loss_in_int8
+from mtkit.engines.int8_scores import INT8_SCORES
 from mtkit.errors import BundleError, ConfigError, DataError
 from mtkit.evaluation.metrics.scores import sentence_scores
 from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
@@ -40,10 +42,11 @@ from mtkit.jobs.shards import remove_folder
 from mtkit.languages import are_one_language
 from mtkit.scoring.pair_text import pair_of, pair_text
 from mtkit.translation.direction import check_source_text
-from mtkit.translation.loading import SharedTranslator, load_shared
+from mtkit.translation.loading import SharedTranslator, load_shared, shared_device
 from mtkit.translation.translator import Translator, n_best_problem
 
 FOLDER = "distilled"
+_MOST_LOST = 0.5  # points of BLEU by int8
 
 
 def with_teachers_text(cfg: Config, executor: Executor | None = None) -> Config:
@@ -87,6 +90,22 @@ def _check_undistilled(cfg: Config, folder: Path) -> None:
         )
 
 
+def in_fast_precision(members: Sequence[BundleFiles], device: str) -> Sequence[BundleFiles]:
+    """Return the teachers with decode.precision=int8, if that is faster here and loses at most 0.5 BLEU.
+
+    Other translations may lose less. But in int8 a teacher translates about twice as many lines in the same time, and
+    these are worth more to a student.
+    """
+    loss = loss_in_int8(members, device, _MOST_LOST)
+    if loss is None:
+        return members
+    change = f"loses {loss:.2f} BLEU" if loss > 0 else "loses no BLEU"
+    log.info(f"the teacher translates in int8: it {change} on dev ({INT8_SCORES}), and is faster than in fp32")
+    first, *others = members
+    decode = first.config.decode.model_copy(update={"precision": "int8"})
+    return [replace(first, config=first.config.model_copy(update={"decode": decode})), *others]
+
+
 class _Teachers:
     """The bundles of distill.teachers; empty if they are missing and unnecessary."""
 
@@ -102,8 +121,9 @@ class _Teachers:
         names = ", ".join(str(files.folder) for files in self.members)
         log.info(f"{corpus_name(corpus)}: translating with {names}")
         config = first.config.model_copy(update={"decode": self._decode(corpus)})
-        members = [replace(first, config=config), *others]
-        return load_shared(members, self.executor, device=train.device, threads=train.threads)
+        device = shared_device(train.device, self.executor)
+        members = in_fast_precision([replace(first, config=config), *others], device)
+        return load_shared(members, self.executor, device=device, threads=train.threads)
 
     def recipe(self, corpus: TrainCorpus) -> dict[str, Any]:
         """Return what the translations depend on, as JSON values; without teachers, only what is known."""

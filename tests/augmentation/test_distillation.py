@@ -11,8 +11,8 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from mtkit.augmentation import distillation
-from mtkit.augmentation.distillation import with_teachers_text
-from mtkit.bundle import save_bundle
+from mtkit.augmentation.distillation import in_fast_precision, with_teachers_text
+from mtkit.bundle import read_bundle, save_bundle
 from mtkit.cli import app
 from mtkit.config.data import TrainCorpus
 from mtkit.config.distillation import DistillConfig
@@ -20,6 +20,8 @@ from mtkit.config.reading.loading import dump_config, load_config
 from mtkit.config.reading.yaml_text import parse_yaml
 from mtkit.config.schema import Config
 from mtkit.config.tags import tags_of
+from mtkit.engines import choose
+from mtkit.engines.int8_scores import save_int8_scores
 from mtkit.errors import BundleError, ConfigError, DataError, MtkitError
 from mtkit.model.transformer import Transformer
 from mtkit.runs.train import train
@@ -240,6 +242,42 @@ def test_an_interrupted_translation_resumes_where_it_stopped(student, engine, te
     [resumed] = with_teachers_text(cfg).data.train
     assert len(engine.texts) == 8
     assert resumed.tsv is not None and resumed.tsv.read_bytes() == expected
+
+
+def test_a_teacher_may_lose_half_a_point_of_bleu_by_the_faster_int8(teacher, monkeypatch):
+    monkeypatch.setattr(choose, "_has_loops", lambda files, precision, device: precision == "int8")
+
+    def precision_with(int8: float, named: str = "auto") -> str:
+        save_int8_scores(read_bundle(teacher), {"dev": {"fp32": 30.0, "int8": int8}})
+        files = read_bundle(teacher, [f"decode.precision={named}"])
+        return in_fast_precision([files], "cpu")[0].config.decode.precision
+
+    assert in_fast_precision([read_bundle(teacher)], "cpu")[0].config.decode.precision == "auto", "not measured"
+    assert [precision_with(bleu) for bleu in (30.2, 29.87, 29.5)] == ["int8"] * 3
+    assert precision_with(29.49) == "auto"
+    assert precision_with(29.87, named="fp32") == "fp32"
+    monkeypatch.setattr(choose, "_has_loops", lambda *_: False)
+    assert precision_with(29.87) == "auto", "it would not be faster"
+
+
+def test_a_run_says_that_its_teacher_translates_in_int8(student, teacher, engine, monkeypatch, caplog):
+    caplog.set_level("INFO", "mtkit")
+    monkeypatch.setattr(choose, "_has_loops", lambda *_: True)
+    save_int8_scores(read_bundle(teacher), {"dev": {"fp32": 30.0, "int8": 29.87}})
+    chosen = []
+
+    def choose_engine(members, *_, **__):
+        chosen.append(members[0].config.decode.precision)
+        return engine
+
+    monkeypatch.setattr("mtkit.translation.translator.choose_engine", choose_engine)
+    cfg = student()
+    with_teachers_text(cfg)
+    assert chosen == ["int8"]
+    assert "in int8: it loses 0.13 BLEU" in caplog.text
+    assert cfg.run_dir is not None
+    recipe = json.loads((cfg.run_dir / "distilled" / "1.json").read_text())["recipe"]
+    assert recipe["decode"]["precision"] == "auto", "as in the runs of earlier versions, which stay valid"
 
 
 def test_finished_translations_are_reused_even_without_the_teacher(student, engine, teacher):

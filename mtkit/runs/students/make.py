@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mtkit.augmentation.distillation import with_teachers_text
+from mtkit.augmentation.distillation import in_fast_precision, with_teachers_text
 from mtkit.bundle import BundleFiles, add_to_bundle, bundle_file, find_model, read_bundle
 from mtkit.config.data import TrainCorpus
 from mtkit.config.durations import seconds_of
 from mtkit.config.model import PRESETS, ModelConfig
 from mtkit.config.schema import Config
-from mtkit.console import counted, log, progress_bar
+from mtkit.console import counted, log, only_warnings, progress_bar
 from mtkit.data.corpus import count_pairs, evenly_spaced, read_pairs, require_files
 from mtkit.data.dev_text import DevText, read_dev_text
 from mtkit.engines.lexicon import learn_shortlist
@@ -182,11 +182,14 @@ def share_in(seconds: float, seconds_per_line: float, n_lines: int) -> float:
 
 def _seconds_per_line(files: BundleFiles, lines: Sequence[str]) -> float:
     read = read_bundle(files.folder, [f"decode.beam_size={_N_BEST}"])
-    translator = Translator.from_bundles([read], threads=files.config.train.threads)
-    started = time.perf_counter()
-    for _ in translator.stream(lines, n_best=_N_BEST):
-        pass
-    return (time.perf_counter() - started) / max(1, len(lines))
+    with only_warnings():
+        teachers = in_fast_precision([read], "auto")
+        translator = Translator.from_bundles(teachers, threads=files.config.train.threads)
+        translator.translate(lines[:WARMING_UP])
+        started = time.perf_counter()
+        for _ in translator.stream(lines, n_best=_N_BEST):
+            pass
+        return (time.perf_counter() - started) / max(1, len(lines))
 
 
 def student_config(
