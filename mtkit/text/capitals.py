@@ -8,7 +8,7 @@ with a small letter if its first word usually has one; others keep the case that
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from mtkit.languages import primary_code
 from mtkit.text.placeholders import PROSE
@@ -37,7 +37,21 @@ _POLITE = {  # pronouns that mean "you" with a capital, and something else witho
 _DOTTED = {"tr", "az"}  # languages whose capital of i is İ, and of ı is I
 
 
-Case = Literal["capitals", "small"]  # all letters are like this
+Case = Literal["capitals", "small", "sentence"]  # all are capitals or small; small letters that end with a final mark
+
+
+class PartOf(NamedTuple):
+    """The text that a part of it belongs to."""
+
+    before: str  # what stands before the part
+    case: Case | None  # see `Usual`
+
+
+class Usual(NamedTuple):
+    """A text as a model is to read it."""
+
+    text: str
+    case: Case | None  # which `Capitals.like` gives to the translation; None: it stays as it is
 
 
 class Capitals:
@@ -57,20 +71,25 @@ class Capitals:
         self._nats, self._tgt_nats = nats, tgt_nats
         self._src_lang, self._tgt_lang = src_lang, tgt_lang
 
-    def usual(self, text: str) -> str | None:
+    def usual(self, text: str, part_of: PartOf | None = None) -> Usual | None:
         """Return text in capitals, a title, or text without capitals, as ordinary sentences; None for other text.
 
         None, too, for text in capitals or a title that the model knows. Addresses and placeholders stay as they are,
-        and so does the length of the text.
+        and so does the length of the text. part_of: the longer text that it is cut from; if it has capitals, a
+        part without them stays as it is.
         """
         if is_in_small_letters(text):
-            raised = with_words(text, self._raised)
-            return raised if raised != text else None
+            before, case = part_of or ("", "small")
+            if case not in ("small", "sentence"):
+                return None
+            case, near = "sentence" if final_marks(text) else case, before[-_LONGEST_GAP:]
+            raised = with_words(text, lambda word, before: self._raised(word, near + before))
+            return Usual(raised, case) if part_of or raised != text else None
         if is_in_capitals(text):
             lowered = with_words(text, self._lowered)
             own, of_lowered = (self._nats(" ".join(_WORD.findall(_kept().sub(" ", each)))) for each in (text, lowered))
-            return lowered if own > _UNKNOWN * of_lowered else None
-        return with_words(text, self._lowered) if self._is_title(text) else None
+            return Usual(lowered, "capitals") if own > _UNKNOWN * of_lowered else None
+        return Usual(with_words(text, self._lowered), None) if self._is_title(text) else None
 
     def _is_title(self, text: str) -> bool:
         """Return whether each word has a capital, also a frequent one that training text surely writes without."""
@@ -84,15 +103,15 @@ class Capitals:
             for word in words
         )
 
-    def like(self, case: Case, src: str, translation: str) -> str:
-        """Return the translation of a text that was in this case. src: the text as the model has read it.
+    def like(self, case: Case, translation: str) -> str:
+        """Return the translation of a text that was in this case; that of a sentence keeps its capitals.
 
-        Addresses and placeholders stay as they are, and sentences with a final mark keep their capitals.
+        Addresses and placeholders stay as they are.
         """
         if case == "capitals":
             return in_capitals(translation, self._tgt_lang)
         first = _WORD.match(translation)
-        if first is None or self._tgt_nats is None or final_marks(src) or self._may_be_polite(first[0]):
+        if case == "sentence" or first is None or self._tgt_nats is None or self._may_be_polite(first[0]):
             return translation
         small = lower(first[0][0], self._tgt_lang) + first[0][1:]
         is_usual = self._tgt_nats(small) <= self._tgt_nats(first[0]) + _SURELY
@@ -151,13 +170,6 @@ def is_in_capitals(text: str) -> bool:
 def is_in_small_letters(text: str) -> bool:
     """Return whether most letters of a text have case, and none is a capital; decided in microseconds."""
     return text.islower() and 2 * sum(map(str.islower, text)) > sum(map(str.isalpha, text))
-
-
-def case_of(text: str) -> Case | None:
-    """Return the case of all letters of a text; None: it differs."""
-    if is_in_small_letters(text):
-        return "small"
-    return "capitals" if is_in_capitals(text) else None
 
 
 def is_in_identifier(word: re.Match[str]) -> bool:

@@ -166,7 +166,7 @@ class PieceSearch:
         text = as_one_line(self.tgt_tokenizer.decode(ids)).strip()
         is_begun = segment.case == "small" and bool(segment.prefix)  # in the case in which the user wrote it
         capitals = self.reader.training_text.capitals if segment.case and not is_begun else None
-        return capitals.like(segment.case, segment.text, text) if capitals and segment.case else text
+        return capitals.like(segment.case, text) if capitals and segment.case else text
 
     def max_src_tokens(self, decode: DecodeConfig | None = None) -> int:
         """Return the most source tokens that are translated in one piece."""

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 from mtkit.alignment.placing import readable, without
 from mtkit.config.tags import TOKENS
 from mtkit.pair_files.lines import as_one_line
-from mtkit.text.capitals import Case, case_of, is_in_capitals, is_in_small_letters
+from mtkit.text.capitals import Case, PartOf, Usual, is_in_capitals
 from mtkit.text.characters import without_invisible
 from mtkit.text.inline import LONGEST_SENTENCE, Inline, cut, has_words_or_numbers
 from mtkit.text.lines import BREAK_TAG
-from mtkit.text.sentences import MASKS, final_marks, part_spans, sentences
+from mtkit.text.sentences import MASKS, part_spans, sentences
 from mtkit.tokens.placeholders import Replaced
 from mtkit.tokens.protected import NOTHING, Protected, Protector
 from mtkit.tokens.tokenizer import Tokenizer
@@ -82,16 +82,16 @@ class Cutter:
         tokenizers: Sequence[Tokenizer],
         protector: Protector,
         removed: Removed,
-        lowered: Callable[[str], str | None] = lambda text: None,
+        usual: Callable[[str, PartOf | None], Usual | None] = lambda text, part_of: None,
     ) -> None:
         """tokenizers: the source tokenizers of all models; the first one's placeholders apply.
 
         removed: what the model reads a text without: nothing, all protected parts if it cannot know one of them, or all
         of them in any case.
-        lowered: returns a text in unusual case as the model is to read it, or None; see `Capitals.usual`.
+        usual: returns a text in unusual case as the model is to read it, or None; see `Capitals.usual`.
         """
         self.tokenizers = tokenizers
-        self._lowered = lowered
+        self._usual = usual
         self.placeholders = tokenizers[0].placeholders
         self._protector = protector
         self._removed = removed
@@ -131,24 +131,22 @@ class Cutter:
     def _find(self, text: str) -> Protected:
         return NOTHING if self._removed == "nothing" else self._protector.find(text)
 
-    def _encode(self, sources: Sequence[_Source], *, may_raise: bool = True) -> list[Piece]:
-        """Encode each source. may_raise: False reads text in small letters as it is: it is inside a sentence."""
+    def _encode(self, sources: Sequence[_Source], part_of: PartOf | None = None) -> list[Piece]:
+        """Encode each source. part_of: the text that it is a part of, if it is not a whole piece."""
         inlines = [self._inline(source) for source in sources]
         left = [
             source.text if inline is None else readable(inline) for source, inline in zip(sources, inlines, strict=True)
         ]
         replaced = [self.replaced(text) for text in left]
-        as_it_is = [not may_raise and is_in_small_letters(each.text) for each in replaced]
-        lowered = [None if skip else self._lowered(each.text) for each, skip in zip(replaced, as_it_is, strict=True)]
-        read = [each if low is None else replace(each, text=low) for each, low in zip(replaced, lowered, strict=True)]
+        usual = [self._usual(each.text, part_of) or Usual(each.text, None) for each in replaced]
+        read = [replace(each, text=text) for each, (text, _) in zip(replaced, usual, strict=True)]
         ids = zip(
             *(tokenizer.encode_replaced([each.text for each in read]) for tokenizer in self.tokenizers), strict=True
         )
-        cases = [None if low is None else case_of(each.text) for each, low in zip(replaced, lowered, strict=True)]
-        rows = zip(sources, ids, read, inlines, cases, strict=True)
+        rows = zip(sources, ids, read, inlines, usual, strict=True)
         return [
             Piece(source.text, of_text, each, source.protected, gap=source.gap, inline=inline, case=case)
-            for source, of_text, each, inline, case in rows
+            for source, of_text, each, inline, (_, case) in rows
         ]
 
     def _inline(self, source: _Source) -> Inline | None:
@@ -168,9 +166,9 @@ class Cutter:
     def _sources(self, line: str, protected: Protected, *, whole: bool) -> list[_Source]:
         marked = _Marked(line, protected)
         text = marked.text
-        read = self._lowered(text) if is_in_capitals(text) else None  # "NO. YES." has two sentences
+        usual = self._usual(text, None) if is_in_capitals(text) else None  # "NO. YES." has two sentences
         # Numbers alone are for the model, too: it may write them in another way, or have learnt nothing but numbers.
-        intervals = cut(text, read=read, lines_whole=whole) or cut(
+        intervals = cut(text, read=usual and usual.text, lines_whole=whole) or cut(
             text, lines_whole=whole, is_wanted=has_words_or_numbers
         )
         sources: list[_Source] = []
@@ -199,20 +197,17 @@ class Cutter:
         marked = _Marked(piece.text, protected)
         encoded: dict[str, Piece] = {marked.text: piece}
 
-        keeps_capital = bool(final_marks(piece.text))
-
-        def part_of(part: str) -> Piece:
+        def encode(part: str) -> Piece:
             if part not in encoded:
                 at = marked.text.index(part)
-                may_raise = piece.case == "small" and (at == 0 or bool(final_marks(marked.text[:at])))
-                [one] = self._encode([marked.source(at, at + len(part))], may_raise=may_raise)
-                encoded[part] = replace(one, case=None) if keeps_capital and one.case == "small" else one
+                part_of = PartOf(marked.text[:at], piece.case)
+                [encoded[part]] = self._encode([marked.source(at, at + len(part))], part_of)
             return encoded[part]
 
         def fits(part: str) -> bool:
-            return not self.is_too_long(part_of(part), limit)
+            return not self.is_too_long(encode(part), limit)
 
-        first, *others = with_prefix([part_of(part) for part in split_long(marked.text, fits)], piece.prefix)
+        first, *others = with_prefix([encode(part) for part in split_long(marked.text, fits)], piece.prefix)
         return [replace(first, gap=piece.gap), *others]
 
     def excess_placeholders(self, piece: Piece) -> int:

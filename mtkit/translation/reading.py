@@ -13,7 +13,7 @@ from mtkit.config.tags import TOKENS
 from mtkit.console import log
 from mtkit.data.sides import Sides
 from mtkit.pair_files.lines import as_one_line, check_text
-from mtkit.text.capitals import Capitals, is_in_capitals, is_in_small_letters, may_be_title
+from mtkit.text.capitals import Capitals, PartOf, Usual, is_in_capitals, is_in_small_letters, may_be_title
 from mtkit.tokens.placeholders import Replaced
 from mtkit.tokens.protected import Protector
 from mtkit.tokens.tokenizer import Tokenizer
@@ -81,7 +81,7 @@ class Reader:
         """
         self.protector = protector
         self.cutter, self.whole, self.bare = (
-            Cutter(self.tokenizers, protector, removed, self._lowered) for removed in REMOVED
+            Cutter(self.tokenizers, protector, removed, self._usual) for removed in REMOVED
         )
 
     def protecting(self, patterns: Sequence[str]) -> "Reader":
@@ -145,7 +145,7 @@ class Reader:
         """Return the text as the model reads it, with a token for each placeholder."""
         return self.cutter.replaced(text)
 
-    def _lowered(self, text: str) -> str | None:
+    def _usual(self, text: str, part_of: PartOf | None) -> Usual | None:
         """Return a text in capitals, a title, or text without capitals, as ordinary sentences; None for other text.
 
         None, too, if the model has learnt such text.
@@ -155,7 +155,7 @@ class Reader:
             and (may_be_title(text) or (is_in_small_letters(text) and self.training_text.has_few_in_small_letters))
         )
         capitals = self.training_text.capitals if may_differ else None
-        return capitals.usual(text) if capitals else None
+        return capitals.usual(text, part_of) if capitals else None
 
 
 def with_memory_of(reader: Reader, decode: DecodeConfig, files: BundleFiles | None) -> Reader:

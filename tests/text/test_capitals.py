@@ -2,7 +2,7 @@
 
 import pytest
 
-from mtkit.text.capitals import Capitals, is_in_capitals, is_in_small_letters
+from mtkit.text.capitals import Capitals, PartOf, is_in_capitals, is_in_small_letters
 
 KNOWN = """
 the The Fuß sie Sie he He is in Is see a I dogs dog Paris NATO know Haus das ist don't Don't ısı no No
@@ -17,7 +17,8 @@ def nats(words: str) -> float:
 
 
 def lowered(text: str, lang: str = "en") -> str | None:
-    return Capitals(nats, lang, "fr").usual(text)
+    usual = Capitals(nats, lang, "fr").usual(text)
+    return usual and usual.text
 
 
 @pytest.mark.parametrize(
@@ -59,21 +60,38 @@ def test_text_without_capitals_gets_those_of_the_training_text(text, known):
 @pytest.mark.parametrize(
     ("src", "translation", "expected"),
     [
-        ("See the dog", "The dog", "the dog"),
-        ("See the dog.", "The dog.", "The dog."),  # a sentence, typed in a hurry
-        ("See", "Paris", "Paris"),
-        ("See", "Haus", "Haus"),
-        ("See", "7 Dogs", "7 Dogs"),
-        ("See", "Sie is in", "sie is in"),
+        ("see the dog", "The dog", "the dog"),
+        ("see the dog.", "The dog.", "The dog."),  # a sentence, typed in a hurry
+        ("see", "Paris", "Paris"),
+        ("see", "Haus", "Haus"),
+        ("see", "7 Dogs", "7 Dogs"),
+        ("see", "Sie is in", "sie is in"),
     ],
 )
 def test_the_translation_of_text_without_capitals_begins_as_its_language_does(src, translation, expected):
-    assert Capitals(nats, "en", "fr", nats).like("small", src, translation) == expected
-    assert Capitals(nats, "en", "fr").like("small", src, translation) == translation
+    capitals = Capitals(nats, "en", "fr", nats)
+    usual = capitals.usual(src)
+    assert usual is not None and usual.case is not None
+    assert capitals.like(usual.case, translation) == expected
+    assert Capitals(nats, "en", "fr").like(usual.case, translation) == translation
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "case", "usual"),
+    [
+        ("see paris", "the dog is in ", "small", ("see Paris", "small")),  # inside a sentence
+        ("see paris", "the dog is in. ", "small", ("See Paris", "small")),
+        ("see paris", "", "sentence", ("See Paris", "sentence")),
+        ("see paris", "", None, None),  # the longer text has capitals
+        ("see paris.", "the dog is in ", "small", ("see Paris.", "sentence")),
+    ],
+)
+def test_a_part_of_a_longer_text_becomes_a_part_of_a_sentence(text, before, case, usual):
+    assert Capitals(nats, "en", "fr").usual(text, PartOf(before, case)) == usual
 
 
 def test_a_pronoun_that_means_another_person_without_its_capital_keeps_it():
-    assert Capitals(nats, "en", "de-AT", nats).like("small", "See", "Sie is in") == "Sie is in"
+    assert Capitals(nats, "en", "de-AT", nats).like("small", "Sie is in") == "Sie is in"
 
 
 @pytest.mark.parametrize(
@@ -95,7 +113,7 @@ def test_a_title_becomes_a_sentence(text, known):
     def frequent(words: str) -> float:  # the and is are frequent words of the training text, The and Is are not
         return sum(7 if word in ("the", "is") else nats(word) + 4 * word.istitle() for word in words.split())
 
-    assert Capitals(frequent, "en", "fr").usual(text) == known
+    assert Capitals(frequent, "en", "fr").usual(text) == (known, None)
 
 
 @pytest.mark.parametrize(
@@ -118,8 +136,8 @@ def test_nouns_stay_capitals_where_the_training_text_has_them():
 
 def test_turkish_i():
     assert lowered("THE ISI", "tr") == "The ısı"
-    assert Capitals(nats, "en", "tr").like("capitals", "", "iki ısı") == "İKİ ISI"
-    assert Capitals(nats, "en", "fr").like("capitals", "", "iki") == "IKI"
+    assert Capitals(nats, "en", "tr").like("capitals", "iki ısı") == "İKİ ISI"
+    assert Capitals(nats, "en", "fr").like("capitals", "iki") == "IKI"
 
 
 @pytest.mark.parametrize(
@@ -145,5 +163,5 @@ def test_the_length_stays_so_that_places_do():
 
 
 def test_the_translation_becomes_capitals_but_for_what_is_kept():
-    raised = Capitals(nats, "en", "fr").like("capitals", "", "L'été à Genève : voyez www.example.com, {name} et <ph1>.")
+    raised = Capitals(nats, "en", "fr").like("capitals", "L'été à Genève : voyez www.example.com, {name} et <ph1>.")
     assert raised == "L'ÉTÉ À GENÈVE : VOYEZ www.example.com, {name} ET <ph1>."

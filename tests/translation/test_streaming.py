@@ -127,9 +127,7 @@ def test_a_first_letter_waits_for_the_word_that_decides_about_it(shared_bundle, 
     texts = ["P", "Paris", "Paris est", "Paris est ici"]
     monkeypatch.setattr(translator.engine, "stream", lambda *_: [[Hypothesis([], 0.0, 0.0, True)]] * len(texts))
     grown = iter([*texts, texts[-1]])
-    monkeypatch.setattr(
-        PieceSearch, "text_of", lambda self, ids, segment: capitals.like(segment.case, segment.text, next(grown))
-    )
+    monkeypatch.setattr(PieceSearch, "text_of", lambda self, ids, segment: capitals.like(segment.case, next(grown)))
     [[piece]] = translator.pieces(["go home"])
     monkeypatch.setattr(translator, "pieces", lambda *_, **__: [[replace(piece, case="small")]], raising=False)
     parts: list[str] = []
