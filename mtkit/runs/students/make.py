@@ -18,7 +18,7 @@ from mtkit.config.durations import seconds_of
 from mtkit.config.model import PRESETS, ModelConfig
 from mtkit.config.schema import Config
 from mtkit.console import counted, log, only_warnings, progress_bar
-from mtkit.data.corpus import count_pairs, evenly_spaced, read_pairs, require_files
+from mtkit.data.corpus import count_pairs, evenly_spaced, read_pairs, require_files, text_checksums
 from mtkit.data.dev_text import DevText, read_dev_text
 from mtkit.engines.lexicon import learn_shortlist
 from mtkit.engines.shortlist import SHORTLIST
@@ -140,30 +140,37 @@ def check_teacher(files: BundleFiles, text: Path | None = None) -> None:
 def _share(files: BundleFiles, out: Path, budget: str, shape: str, text: Path | None) -> float:
     """Return the share of the text that the teacher can translate in its part of the budget, as an earlier start did.
 
-    Raises ConfigError if OUT has another run.
+    Raises ConfigError if OUT has another run, or if the text has changed since an earlier start.
     """
     path = out / SETTINGS
-    corpora = [] if text else files.config.data.train
+    corpora = _text_of(files, text)
     now = {
         "teacher": files.manifest["sha256"]["model.safetensors"],
         "shape": shape,
         "text": str(text.absolute()) if text else None,
     }
+    checksums = text_checksums(corpora)
     if path.exists():
         then: dict[str, Any] = parse_json(path.read_text(encoding="utf-8"))
         if changed := [key for key in now if then.get(key) != now[key]]:
             raise ConfigError(f"{out} holds a student of another {' and '.join(changed)}; choose another --out")
+        before = then.get("checksums", checksums)  # absent in earlier versions
+        if changed := [one for one, old, new in zip(corpora, before, checksums, strict=True) if old != new]:
+            names = ", ".join(str(name) for one in changed for name in dict.fromkeys(one.paths))
+            raise ConfigError(
+                f"{names}: this text has changed since {out} was started; put it back, or choose another --out"
+            )
         return float(then["share"])
     if any(not entry.name.startswith(".") for entry in out.iterdir()):
         raise ConfigError(f"{out} already exists and is not empty; choose another --out")
-    sources = list(read_lines(text)) if text else [pair.src for pair in read_pairs(corpora)]
+    sources = [pair.src for pair in read_pairs(corpora)]
     share, _ = translating(files, budget, sources)
     if share < 1:
         log.info(
             f"the teacher translates {share:.0%} of {counted(len(sources), 'line')}, because a third of --budget "
             f"{budget} is too short for all" + ("" if text else "; the student learns the others from their references")
         )
-    write_text(path, json.dumps({**now, "share": share}, indent=1) + "\n")
+    write_text(path, json.dumps({**now, "checksums": checksums, "share": share}, indent=1) + "\n")
     return share
 
 
@@ -196,12 +203,7 @@ def student_config(
     files: BundleFiles, out: Path, budget: str, shape: str, text: Path | None, share: float
 ) -> tuple[Config, list[TrainCorpus]]:
     """Return the student's config, whose text the teacher must translate, and the text to learn with its references."""
-    teacher = files.config
-    if text:
-        # The target side is a placeholder for the translation.
-        given = [TrainCorpus(src=text.absolute(), tgt=text.absolute(), tag=teacher.decode.tag)]
-    else:
-        given = [one.model_copy(update={"scores": None}) for one in teacher.data.train]
+    teacher, given = files.config, _text_of(files, text)
     halves = [_halves(one, out / "text" / f"{n}.tsv", share) for n, one in enumerate(given, start=1)]
     to_translate = [one for one, _ in halves] if share < 1 else given
     pieces = teacher.tokenizer.src.model_dump() | {"vocab_size": _n_pieces(files, shape)}
@@ -220,6 +222,14 @@ def student_config(
         "decode": {"beam_size": 1, "tag": teacher.decode.tag},
     }
     return Config.model_validate(values), [] if text or share == 1 else [other for _, other in halves]
+
+
+def _text_of(files: BundleFiles, text: Path | None) -> list[TrainCorpus]:
+    """Return the text that the student learns, before the teacher translates it: --text, or the training text."""
+    if text is None:
+        return [one.model_copy(update={"scores": None}) for one in files.config.data.train]
+    # The target side is a placeholder for the translation.
+    return [TrainCorpus(src=text.absolute(), tgt=text.absolute(), tag=files.config.decode.tag)]
 
 
 def _n_pieces(files: BundleFiles, shape: str) -> int:

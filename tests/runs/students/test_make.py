@@ -202,6 +202,24 @@ def test_the_same_command_resumes_and_another_is_refused(teacher, work, tmp_path
         make_student(teacher, teacher, "60s")
 
 
+def test_text_that_has_changed_between_two_starts_is_named(teacher, work, tmp_path, texts):
+    mono = tmp_path / "mono.en"
+    mono.write_text("one\ntwo\n")
+    for text, changed, out in ((mono, mono, tmp_path / "of-mono"), (None, texts["tgt"], tmp_path / "of-teacher")):
+        make_student(teacher, out, "60s", text=text)
+        before = Path(changed).read_bytes()
+        Path(changed).write_bytes(before.upper())
+        with pytest.raises(ConfigError, match=rf"{changed}: .* has changed since {out} .*--out"):
+            make_student(teacher, out, "60s", text=text)
+        Path(changed).write_bytes(before)
+        make_student(teacher, out, "60s", text=text)
+        settings = json.loads((out / "student.json").read_text())
+        del settings["checksums"]
+        (out / "student.json").write_text(json.dumps(settings))
+        make_student(teacher, out, "60s", text=text)  # as an earlier version has started it
+    assert len(work.trained) == 6
+
+
 def test_an_export_that_differs_too_much_leaves_the_student(teacher, work, tmp_path, monkeypatch):
     def refuse(*_):
         raise MtkitError("differs too much")
