@@ -105,7 +105,8 @@ def shortlist_of(files: BundleFiles) -> Shortlist:
     path = bundle_file(files, SHORTLIST)
     if path is None:
         raise BundleError(
-            f"{files.folder}: decode.shortlist=true, but there is no {SHORTLIST}; make one with `mtkit shortlist`"
+            f"{files.folder}: no {SHORTLIST}, which decode.shortlist=true and models for browsers need; make one with "
+            "`mtkit shortlist`"
         )
     shortlist = Shortlist.load(path)
     sizes = shortlist.src_vocab_size, int(shortlist.tgt_vocab_size)

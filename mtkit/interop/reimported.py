@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mtkit.bundle import BundleFiles, load_model, read_bundle
+from mtkit.console import counted, log
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import MtkitError
 from mtkit.files import atomic_folder
@@ -21,6 +22,8 @@ from mtkit.interop.parity import ComparedText, Comparison, Parity, Tolerance, me
 from mtkit.interop.support import Target
 from mtkit.model.transformer import Transformer
 from mtkit.translation.translator import Translator
+
+_MUCH_BLEU = 0.5  # points; two students of an hour lost 0.1
 
 
 def export_bundle(
@@ -55,9 +58,22 @@ def export_bundle(
                 raise MtkitError(
                     f"the export to {to} differs too much from the model and is not written: {'; '.join(failures)}"
                 )
+            if to in ("bergamot", "page"):
+                _warn_of_lost_bleu(parity)
             (exported / CERTIFICATE).write_text(json.dumps(parity.as_json(), indent=2) + "\n", encoding="utf-8")
         shutil.copytree(exported, final, dirs_exist_ok=True)
     return parity
+
+
+def _warn_of_lost_bleu(parity: Parity) -> None:
+    """Warn if a browser, which searches greedily, loses several times as much BLEU as it usually does."""
+    lost = -(parity.searches[0].bleu_change or 0.0)
+    if lost > _MUCH_BLEU:
+        log.warning(
+            f"as browsers compute, BLEU is {lost:.2f} lower on {counted(parity.n_lines, 'line')}, where less than "
+            f"{_MUCH_BLEU:g} is usual; compare on more text with `mtkit export --src FILE --ref FILE`, and train "
+            "the model longer if the loss is the same there"
+        )
 
 
 def _parity(

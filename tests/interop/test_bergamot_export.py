@@ -2,6 +2,8 @@
 
 import shutil
 import struct
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,9 +16,11 @@ from mtkit.bundle import load_bundle
 from mtkit.cli import app
 from mtkit.engines.shortlist import SHORTLIST, shortlist_of
 from mtkit.errors import MtkitError
+from mtkit.interop import reimported
 from mtkit.interop.bergamot.folder import export_bundle, import_model, model_size
 from mtkit.interop.bergamot.lexicon import checksum
 from mtkit.interop.marian_binary import read_marian_binary
+from mtkit.interop.parity import DEFAULT_TOLERANCES, ComparedText, Parity, SearchParity
 from mtkit.interop.vocabulary import read_spm
 from mtkit.tokens.special_ids import BOS_ID, PAD_ID, UNK_ID
 
@@ -149,7 +153,7 @@ def test_the_checksum_combines_the_words_of_a_lexicon():
 @pytest.mark.parametrize(
     ("model", "facts"),
     [
-        ({"positions": "sinusoidal"}, ["model.positions=sinusoidal", "only marian"]),
+        ({"positions": "sinusoidal"}, ["model.positions=sinusoidal", "only marian", "mtkit make-student"]),
         ({"norm": "rmsnorm"}, ["model.norm=rmsnorm", "layernorm"]),
         ({"activation": "gelu"}, ["model.activation=gelu", "relu or silu"]),
         ({"d_model": 48, "d_ff": 100}, ["multiple of 64", "model.d_model=48", "model.d_ff=100"]),
@@ -190,6 +194,19 @@ def test_the_command_compares_what_it_wrote(make_student, tmp_path):
     assert done.exit_code == 0, done.output
     assert "tokens agree" in done.stdout
     assert {MODEL, LEXICON, "parity.json"} <= {path.name for path in (tmp_path / "out").iterdir()}
+
+
+@pytest.mark.parametrize(("change", "warned"), [(-0.6, True), (-0.5, False), (0.6, False), (None, False)])
+def test_a_loss_of_half_a_point_of_bleu_in_browsers_is_a_warning(tmp_path, monkeypatch, caplog, change, warned):
+    search = SearchParity("greedy", 0.9, 3, 30.0, change, 1.0, 1.0)
+    parity = Parity(400, "int8", "int8", 1, 0.01, 0.1, [search, replace(search, search="beam 4", bleu_change=-1.0)])
+    monkeypatch.setattr(reimported, "_parity", lambda *_: parity)
+    monkeypatch.setattr(reimported.bergamot, "export_bundle", lambda folder, out, sources: out.mkdir())
+    text = ComparedText("dev", None, ENGLISH[:1], None)
+    files = SimpleNamespace(folder=tmp_path)
+    reimported.export_bundle(files, "bergamot", tmp_path / "out", [text], DEFAULT_TOLERANCES["browser"], 1)
+    assert ("BLEU is 0.60 lower on 400 lines" in caplog.text and "--src" in caplog.text) == warned
+    assert (tmp_path / "out" / "parity.json").exists()
 
 
 def test_an_export_needs_text_to_measure_activations_on(make_student, tmp_path):

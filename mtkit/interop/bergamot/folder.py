@@ -126,7 +126,8 @@ def export_bundle(folder: Path, out: Path, sources: Sequence[str]) -> None:
     bundle = load_bundle(folder)
     cfg = bundle.config.model
     if problems := export_problems(cfg, "bergamot", bundle.model):
-        raise MtkitError(f"{folder}: {'; '.join(problems)}")
+        remedy = f"`mtkit make-student --teacher {folder}` makes a student of this model, which runs in browsers"
+        raise MtkitError(f"{folder}: {'; '.join(problems)}; {remedy}")
     shortlist = shortlist_of(bundle)
     if not any(source.strip() for source in sources):
         raise MtkitError(f"{folder}: no text to measure the activations on, which int8 needs; give some with --src")
