@@ -3,7 +3,6 @@
 import errno
 import json
 import logging
-import math
 import multiprocessing
 import os
 import random
@@ -12,7 +11,6 @@ import shutil
 import signal
 import time
 from itertools import count
-from pathlib import Path
 
 import pytest
 import torch
@@ -22,8 +20,8 @@ from safetensors.torch import load_file, save_file
 from mtkit.config.reading.loading import load_config
 from mtkit.config.schema import Config
 from mtkit.data.feed import Position
-from mtkit.errors import ConfigError, DataError, MtkitError, TrainingError
-from mtkit.files import locked, sha256_file
+from mtkit.errors import ConfigError, TrainingError
+from mtkit.files import sha256_file
 from mtkit.runs import finish
 from mtkit.runs.folder import shaping_differences, with_its_choices
 from mtkit.runs.train import train
@@ -35,7 +33,7 @@ from mtkit.training.update.budget import Budget
 from mtkit.training.update.checkpoint import Checkpoints, Start
 from mtkit.training.update.optimizer_step import Updater
 from mtkit.training.update.state import TrainState
-from mtkit.training.validation.translation import TranslationScores, TranslationValidator
+from mtkit.training.validation.translation import TranslationValidator
 from mtkit.translation.translator import Translator
 
 PATIENCE_S = 300  # for a run of a second: other work on the machine must not fail the test
@@ -139,12 +137,6 @@ def test_two_runs_from_one_seed_are_equal_and_another_seed_differs(config_of, fi
     assert_runs_equal(tmp_path / "run", finished_run)
     train(config_of(tmp_path / "other", seed=2))
     assert untimed_metrics(tmp_path / "other") != untimed_metrics(finished_run)
-
-
-def test_r_drop_without_dropout_gets_a_warning(config_of, tmp_path, caplog):
-    without = dict.fromkeys((f"{place}_dropout" for place in ("embedding", "residual", "attention", "ffn")), 0.0)
-    train(config_of(tmp_path / "run", max_steps=5, r_drop=2.0, model=without))
-    assert "train.r_drop=2.0 " in caplog.text
 
 
 def test_key_biases_of_a_checkpoint_that_has_some_stay_in_a_run_that_resumes(copied_run, config_of):
@@ -294,19 +286,6 @@ def test_tags_are_settings_that_shape_a_run(config_of, copied_run):
     ]
 
 
-def test_a_run_is_a_folder(config_of, tmp_path):
-    (tmp_path / "run").touch()
-    with pytest.raises(ConfigError, match=r"run_dir=.*/run: .* file"):
-        train(config_of(tmp_path / "run"))
-
-
-def test_a_start_that_fails_leaves_no_folder(config_of, tmp_path):
-    missing = {"src": str(tmp_path / "no.en"), "tgt": str(tmp_path / "no.fr")}
-    with pytest.raises(DataError, match=r"no\.en"):
-        train(config_of(tmp_path / "run", data={"train": [missing], "dev": missing}))
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_finished_model_keeps_its_decode_settings_with_a_message(config_of, copied_run, caplog):
     settings = {"beam_size": 7, "max_len_factor": 1.0, "max_len_constant": 5}
     model = sha256_file(copied_run / "model" / "config.yaml")
@@ -387,143 +366,10 @@ def test_a_run_that_goes_on_writes_its_config(config_of, copied_run):
     assert load_config(copied_run / "config.yaml") == cfg
 
 
-def test_a_run_is_locked_while_a_process_works_in_it(config_of, tmp_path):
-    run_dir = tmp_path / "run"
-    with locked(run_dir):
-        with pytest.raises(MtkitError, match=rf"another mtkit .*\(pid {os.getpid()}\)"):
-            train(config_of(run_dir))
-        assert [path.name for path in run_dir.iterdir()] == [".lock"]
-
-
 def test_a_run_killed_between_its_last_checkpoint_and_its_bundle_makes_the_bundle(config_of, finished_run, copied_run):
     shutil.rmtree(copied_run / "model")
     assert train(config_of(copied_run)).steps == 20
     assert_runs_equal(copied_run, finished_run)
-
-
-@pytest.fixture
-def dev_losses(monkeypatch):
-    """Call it to prescribe what the validations of a run find."""
-
-    def prescribe(*losses, bleu=lambda loss: 0.0):
-        left = iter(losses)
-
-        def run(*_):
-            loss = next(left)
-            return TranslationScores(loss, math.exp(loss), bleu(loss), 0.0, ("", "", ""))
-
-        monkeypatch.setattr(TranslationValidator, "run", run)
-
-    return prescribe
-
-
-def bundle_and_checkpoints(result, *names):
-    checkpoints = result.bundle.parent / "checkpoints"
-    paths = [result.bundle, *(checkpoints / name for name in names)]
-    return [load_file(path / "model.safetensors") for path in paths]
-
-
-def test_the_bundle_is_the_mean_of_the_best_checkpoints(config_of, tmp_path, dev_losses):
-    dev_losses(1.0, 4.0, 2.0, 3.0, 0.9)  # at steps 6, 12, 18, 20, then the mean's
-    result = train(config_of(tmp_path / "run", metric="loss"))
-    assert result.averaged_steps == (6, 18, 20)
-    assert result.dev_scores["loss"] == 0.9
-    bundle, *others = bundle_and_checkpoints(result, "best-6", "step-18", "step-20")
-    for name, weight in bundle.items():
-        torch.testing.assert_close(weight, sum(other[name] for other in others) / 3, rtol=1e-5, atol=1e-7)
-
-
-@pytest.mark.parametrize("damage", ["truncated", "deleted"])
-def test_the_mean_is_made_without_damaged_weights(config_of, tmp_path, dev_losses, damage, caplog):
-    dev_losses(1.0, 4.0, 2.0, 3.0, 0.9, 0.8)  # at steps 6, 12, 18, 20, then the means'
-    cfg = config_of(tmp_path / "run", metric="loss")
-    shutil.rmtree(train(cfg).bundle)
-    path = cfg.run_dir / "checkpoints" / "best-6" / "model.safetensors"
-    if damage == "truncated":
-        path.write_bytes(path.read_bytes()[:100])
-    else:
-        path.unlink()
-    result = train(cfg)
-    assert result.averaged_steps == (18, 20)
-    assert str(path) in caplog.text
-    bundle, *others = bundle_and_checkpoints(result, "step-18", "step-20")
-    for name, weight in bundle.items():
-        torch.testing.assert_close(weight, sum(other[name] for other in others) / 2, rtol=1e-5, atol=1e-7)
-
-
-def test_the_best_checkpoint_is_taken_alone_if_the_mean_is_worse(config_of, tmp_path, dev_losses, caplog):
-    caplog.set_level("INFO", logger="mtkit")
-    dev_losses(3.0, 1.0, 2.0, 2.5, 1.5, 1.0)  # at steps 6, 12, 18, 20, then the mean's, then the best again
-    result = train(config_of(tmp_path / "run", metric="loss"))
-    assert result.averaged_steps == (12,)
-    assert "loss 1.000 against 1.500" in caplog.text
-    bundle, best = bundle_and_checkpoints(result, "best-12")
-    assert all(torch.equal(bundle[name], weight) for name, weight in best.items())
-
-
-@pytest.mark.parametrize(
-    ("written", "loss", "share", "steps"),
-    [
-        ({"metric": "bleu"}, 2.2, 0.5, (12,)),  # the user has named what decides
-        ({}, 2.2, 0.899, (12, 18, 20)),  # a better loss, and a difference in BLEU that may be chance
-        ({}, 2.2, 0.9, (12,)),
-        ({}, 3.2, 0.5, (12,)),  # a worse loss, too
-    ],
-)
-def test_a_checkpoint_with_a_better_bleu_replaces_the_mean_if_its_loss_or_enough_evidence_supports_it(
-    config_of, tmp_path, dev_losses, monkeypatch, written, loss, share, steps, caplog
-):
-    caplog.set_level("INFO", logger="mtkit")
-    bleu = {4.0: 10.0, 3.0: 40.0, 2.9: 30.0, 2.5: 35.0, 2.2: 38.0, 3.2: 38.0}
-    dev_losses(4.0, 3.0, 2.9, 2.5, loss, 3.0, bleu=bleu.__getitem__)  # at steps 6, 12, 18, 20, the mean's, the best's
-    monkeypatch.setattr(TranslationValidator, "share_better", lambda *_: share)
-    result = train(config_of(tmp_path / "run", average_last=3, **written))
-    assert result.averaged_steps == steps
-    assert result.dev_scores["bleu"] == (40.0 if steps == (12,) else 38.0)
-    assert re.search(rf"step 12 alone .*bleu.* 40\.00 .* 38\.00.* 3\.000 .* {loss:.3f}", caplog.text)
-    bundle, *others = bundle_and_checkpoints(result, *["best-12", "step-18", "step-20"][: len(steps)])
-    for name, weight in bundle.items():
-        torch.testing.assert_close(weight, sum(other[name] for other in others) / len(steps), rtol=1e-5, atol=1e-7)
-
-
-def test_the_last_checkpoints_can_be_averaged_instead(config_of, tmp_path, dev_losses):
-    dev_losses(1.0, 4.0, 2.0, 3.0, 0.9)  # at steps 6, 12, 18, 20, then the mean's
-    result = train(config_of(tmp_path / "run", metric="loss", average_last=3))
-    assert result.averaged_steps == (12, 18, 20)
-    bundle, *others = bundle_and_checkpoints(result, "best-12", "step-18", "step-20")
-    for name, weight in bundle.items():
-        torch.testing.assert_close(weight, sum(other[name] for other in others) / 3, rtol=1e-5, atol=1e-7)
-
-
-def test_the_mean_of_the_last_gives_way_to_a_better_single_one(config_of, tmp_path, dev_losses):
-    dev_losses(1.0, 4.0, 2.0, 3.0, 1.1, 1.0)  # at steps 6, 12, 18, 20, then the mean's, then the best again
-    result = train(config_of(tmp_path / "run", metric="loss", average_last=2))
-    assert result.averaged_steps == (6,)
-    kept = sorted(path.name for path in (tmp_path / "run" / "checkpoints").iterdir())
-    assert kept == ["best-12", "best-6", "step-18", "step-20"], "12 is one of the last two of the checkpoint before"
-
-
-@pytest.mark.parametrize(("last", "best_loss", "chosen"), [(0.9, 1.0, (20,)), (1.1, 1.0, (12,))])
-def test_the_last_step_gives_way_to_a_better_one_only_if_the_loss_agrees(
-    config_of, tmp_path, dev_losses, last, best_loss, chosen
-):
-    bleu = {4.0: 10.0, best_loss: 30.0, 2.0: 20.0, last: 29.0}  # at steps 6, 12, 18 and 20
-    dev_losses(*bleu, last, best_loss, bleu=bleu.__getitem__)
-    cfg = config_of(tmp_path / "run", average_last=1)
-    cfg.train.model_fields_set.discard("metric")
-    assert train(cfg).averaged_steps == chosen
-
-
-def test_equal_scores_are_told_apart_by_the_loss(config_of, tmp_path, dev_losses):
-    dev_losses(4.0, 1.0, 3.0, 2.0, 0.9)
-    assert train(config_of(tmp_path / "run", metric="bleu", average_best=2)).averaged_steps == (12, 20)
-
-
-@pytest.mark.parametrize("metric", ["loss", "bleu"])
-def test_patience_counts_validations_since_the_best(config_of, tmp_path, dev_losses, metric):
-    dev_losses(5.0, 4.0, 4.5, 4.0, 4.2, 9.0, 4.0, bleu=lambda loss: -loss)
-    result = train(config_of(tmp_path / "run", max_steps=100, metric=metric, patience=3, validate_every=2))
-    assert (result.steps, result.stopped_by) == (5 * 2, "patience")
 
 
 def test_epochs_are_a_limit(config_of, tmp_path):
@@ -554,30 +400,6 @@ def test_other_text_is_refused_once_there_are_checkpoints(config_of, copied_run,
     assert (copied_run / "config.yaml").read_text() == before
 
 
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        ((1, 2), r"other\.en has 1 line, .*other\.fr has 2"),
-        ((0, 0), r"data\.dev: .*\b0 lines in .*other\.en, .*other\.fr\b"),
-    ],
-)
-def test_dev_text_that_cannot_be_used_is_found_before_anything_is_learnt(config_of, tmp_path, corpus, lines, message):
-    files = {side: str(tmp_path / f"other.{side}") for side in ("en", "fr")}
-    for path, n in zip(files.values(), lines, strict=True):
-        Path(path).write_text("word\n" * n)
-    with pytest.raises(DataError, match=message):
-        train(config_of(tmp_path / "run", data={**corpus, "dev": {"src": files["en"], "tgt": files["fr"]}}))
-    assert not (tmp_path / "run" / "src.spm").exists()
-
-
-@pytest.mark.parametrize(("text", "n"), [("", 0), ("\n \n", 2)])
-def test_training_text_without_any_text_is_named(config_of, tmp_path, corpus, text, n):
-    empty = tmp_path / "empty.en"
-    empty.write_text(text)
-    with pytest.raises(DataError, match=rf"data\.train: .*\b{n} lines in {empty}, {empty}\b"):
-        train(config_of(tmp_path / "run", data={**corpus, "train": [{"src": str(empty), "tgt": str(empty)}]}))
-
-
 def test_text_that_has_only_moved_is_accepted(config_of, copied_run, corpus, tmp_path):
     [files] = corpus["train"]
     moved = {side: shutil.copy(path, tmp_path / f"moved.{side}") for side, path in files.items()}
@@ -590,12 +412,6 @@ def test_exchanged_tokenizers_are_refused(config_of, copied_run, tmp_path):
     (copied_run / "tokenizers.json").unlink()  # as if somebody had put both there
     with pytest.raises(ConfigError, match=r"/run: the text of data\.train\b"):
         train(config_of(copied_run, max_steps=30))
-
-
-def test_a_loss_that_is_not_finite_names_lines_of_the_corpus(config_of, tmp_path, corpus):
-    cfg = config_of(tmp_path / "run", max_grad_norm=1e30, warmup_steps=0, schedule="constant", lr=1e30)
-    with pytest.raises(TrainingError, match=r"(?s)step \d+: .*\bnan\b.*train\.en:\d+\n.*lower train\.lr"):
-        train(cfg)
 
 
 def test_a_model_that_cannot_be_written_is_explained(config_of, copied_run, monkeypatch):

@@ -2,18 +2,16 @@
 
 import json
 import logging
-from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 import torch
+from copying import LETTERS, CopyModel, Letters, copying
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny_models import tiny_transformer
-from torch import Tensor, nn
 
-from mtkit.bundle import SHARE_OF_SEVERAL, SHARE_OF_SMALL, read_bundle
+from mtkit.bundle import SHARE_OF_SEVERAL, read_bundle
 from mtkit.cli.models import load_translator
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.model import ModelConfig
@@ -23,95 +21,12 @@ from mtkit.engines.steps import ModelStep
 from mtkit.errors import DataError, MtkitError
 from mtkit.model.transformer import Transformer
 from mtkit.search.greedy import greedy
-from mtkit.search.hypothesis import Hypothesis
 from mtkit.search.step import SearchConfig
-from mtkit.text.capitals import Capitals
 from mtkit.text.inline import cut
 from mtkit.text.lines import list_mark
 from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID
 from mtkit.tokens.tokenizer import Tokenizer
-from mtkit.translation.terminology import Terminology
 from mtkit.translation.translator import Translator
-
-ALPHABET = "abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ.,!?\n\u2028"
-
-
-class Letters:
-    """A tokenizer with one token per character; white space is normalised as SentencePiece does it."""
-
-    vocab_size = 4 + len(ALPHABET)
-    placeholders = None
-
-    def encode(self, text: str) -> list[int]:
-        return [4 + ALPHABET.index(c) for c in " ".join(text.split()) if c in ALPHABET]
-
-    def encode_batch(self, texts: list[str]) -> list[list[int]]:
-        return [self.encode(text) for text in texts]
-
-    encode_replaced = encode_batch
-
-    def encode_translations(self, texts: list[str], srcs: list[str]) -> list[list[int]]:
-        return self.encode_batch(texts)
-
-    def piece_ids(self, pieces: list[str]) -> list[int]:
-        return [4 + ALPHABET.index(piece) for piece in pieces]
-
-    def byte_ids(self) -> list[int]:
-        return []
-
-    def normalize(self, text: str) -> str:
-        return text
-
-    def decode(self, ids: list[int]) -> str:
-        return "".join(ALPHABET[i - 4] for i in ids)
-
-
-LETTERS = cast(Tokenizer, Letters())
-
-
-class CopyModel(nn.Module):
-    """Predicts the source, token by token: the translation of a line is the line."""
-
-    rounds_by_batch = True
-
-    def __init__(self, positions: str = "sinusoidal", max_positions: int = 1024) -> None:
-        super().__init__()
-        self.cfg = SimpleNamespace(positions=positions, max_positions=max_positions, d_model=8)
-        self.shapes: list[tuple[int, ...]] = []  # of the sources it was given
-
-    def start_decoding(self, src: Tensor, beam_size: int) -> "CopyCache":
-        self.shapes.append(tuple(src.shape))
-        return CopyCache(src)
-
-    def decode_step(self, last_ids: Tensor, cache: "CopyCache") -> Tensor:
-        next_ids = cache.src[:, min(cache.length, cache.src.size(1) - 1)]
-        cache.length += 1
-        logits = torch.zeros(*last_ids.shape, Letters.vocab_size)
-        return logits.scatter_(2, next_ids[:, None, None].expand(*last_ids.shape, 1), 20.0)
-
-    def choose(self, *_: object) -> None: ...
-
-
-class CopyCache:
-    def __init__(self, src: Tensor) -> None:
-        self.src = src
-        self.length = 0
-
-    def reorder(self, parents: Tensor) -> None:
-        pass  # all hypotheses of a sentence continue alike
-
-    def select(self, sentences: Tensor) -> None:
-        self.src = self.src[sentences]
-
-
-def copying(model: nn.Module | None = None, *, by_sentence: bool = False, **decode: Any) -> Translator:
-    return Translator(
-        NativeEngine([cast(Transformer, model or CopyModel())]),
-        LETTERS,
-        LETTERS,
-        DecodeConfig(**({"on_suspect": "off"} | decode)),
-        by_sentence=by_sentence,
-    )
 
 
 @pytest.fixture
@@ -263,40 +178,6 @@ def test_what_stays_between_sentences_belongs_to_each_candidate_and_a_prefix_to_
     assert translation.text.startswith("- the")
 
 
-@pytest.mark.parametrize(
-    ("src", "prefix", "hypotheses", "expected"),
-    [
-        ("a cat", "", ["a dog.", "a dog!", "a cow."], ["a dog", "a dog!", "a cow"]),
-        ("a cat", "a dog.", ["a dog."], ["a dog."]),
-        ("a cat", "a dog", ["a dog."], ["a dog"]),
-        ("it is hot", "It", ["It is hot."], ["It is hot"]),
-        ("it is hot", "", ["It is hot."], ["it is hot"]),
-    ],
-)
-def test_what_the_source_does_not_have_is_left_out_of_neither_a_prefix_nor_two_candidates_that_become_alike(
-    bundle, src, prefix, hypotheses, expected
-):
-    translator = copying(by_sentence=True, beam_size=4)
-    reading = translator.reader.training_text
-    reading.capitals = Capitals(nats, "en", "fr", nats)
-    reading._files = replace(read_bundle(bundle), manifest={"training": {SHARE_OF_SMALL: 0.0}})
-    search = translator.piece_search
-    search._hypotheses = lambda *_: [[Hypothesis(LETTERS.encode(text), 0.0, 0.0, True) for text in hypotheses]]  # type: ignore[method-assign]
-    [[piece]] = translator.pieces([src])
-    [candidates] = search.candidates([replace(piece, prefix=tuple(LETTERS.encode(prefix)))], n_best=3)
-    assert [candidate.text for candidate in candidates] == expected
-
-
-def test_the_mark_of_a_term_is_not_left_out(monkeypatch):
-    translator = copying(by_sentence=True, beam_size=1)
-    terms = SimpleNamespace(with_marks=[("Dog", "!")], constraints_for=lambda *_: None)
-    search = replace(translator.piece_search, terminology=cast(Terminology, terms))
-    made = [[Hypothesis(LETTERS.encode(text), 0.0, 0.0, True)] for text in ("Dog!.", "A cow!")]
-    monkeypatch.setattr(search, "_hypotheses", lambda *_: made)
-    [[cat], [cow]] = translator.pieces(["a cat", "a cow"])
-    assert [row[0].text for row in search.candidates([cat, cow])] == ["Dog!", "A cow"]
-
-
 def test_without_the_fact_that_lines_are_sentences_a_line_is_translated_as_a_whole():
     model = CopyModel()
     copying(model).translate(["One cat. Two dogs."])
@@ -315,61 +196,6 @@ def test_a_line_is_divided_unless_training_recorded_that_lines_have_several_sent
     assert [piece.text for piece in pieces] == (
         ["It rains.", "I love oranges."] if is_split else ["It rains. I love oranges."]
     )
-
-
-def nats(words: str) -> float:
-    return sum(5.0 if letter.isupper() else 1.0 for letter in words)
-
-
-def test_text_in_capitals_is_read_as_sentences_and_its_translation_becomes_capitals():
-    translator = copying(by_sentence=True)
-    translator.reader.training_text.capitals = Capitals(nats, "en", "fr")
-    lines = ["IT IS HOT.  I SEE A CAT", "It is HOT.", "IT\nIS HOT."]
-    read = [segment.text for of_line in translator.segments(lines) for segment in of_line]
-    assert read == ["It is hot.", "I see a cat", "It is HOT.", "It is hot."]
-    assert translator.translate(lines) == ["IT IS HOT.  I SEE A CAT", "It is HOT.", "IT IS HOT."]
-
-
-@pytest.mark.parametrize(("share", "is_read"), [(0.0, "It is hot"), (0.5, "it is hot"), (None, "it is hot")])
-def test_text_without_capitals_is_read_as_a_sentence_unless_the_training_text_has_such_lines(bundle, share, is_read):
-    training = {} if share is None else {SHARE_OF_SMALL: share}
-    translator = copying(by_sentence=True)
-    reading = translator.reader.training_text
-    reading.capitals = Capitals(nats, "en", "fr", nats)
-    reading._files = replace(read_bundle(bundle), manifest={"training": training})
-    [[segment]] = translator.segments(["it is hot"])
-    assert segment.text == is_read
-    assert translator.translate(["it is hot"]) == ["it is hot"]
-    assert translator.translate(["it is hot."]) == [f"{is_read}."]
-    assert translator.reader.with_terms().pieces(["it is hot"], 99)[0][0].replaced.text == "it is hot"
-
-
-@pytest.mark.parametrize(
-    ("text", "read", "translation"),
-    [
-        ("it is hot and it is hot", ["It is hot", "and it", "is hot"], "it is hot and it is hot"),
-        ("it is hot. it is hot", ["It is hot.", "It is hot"], "It is hot. it is hot"),
-        ("it is hot and it is hot.", ["It is", "hot and", "it is hot."], "It is hot and it is hot."),
-        ("It is hot, and it is hot.", ["It is hot,", "and it", "is hot."], "It is hot, and it is hot."),
-    ],
-)
-def test_a_part_of_a_sentence_without_capitals_gets_none_at_its_start(bundle, text, read, translation):
-    translator = copying(max_src_tokens=10)
-    reader = translator.reader
-    reader.training_text.capitals = Capitals(nats, "en", "fr", nats)
-    reader.training_text._files = replace(read_bundle(bundle), manifest={"training": {SHARE_OF_SMALL: 0.0}})
-    [parts] = reader.pieces([text], limit=10)
-    assert [part.replaced.text for part in parts] == read
-    assert translator.translate([text]) == [translation]
-
-
-def test_a_title_is_read_as_a_sentence_unless_terms_are_to_match_it_as_it_is_written():
-    reader = copying().reader
-    reader.training_text.capitals = Capitals(nats, "en", "fr")
-    read = [
-        [piece.replaced.text for piece in one.pieces(["I See A Cat"], 99)[0]] for one in (reader, reader.with_terms())
-    ]
-    assert read == [["I see a cat"], ["I See A Cat"]]
 
 
 def test_learned_positions_bound_input_and_output(warnings):
