@@ -68,8 +68,8 @@ def plan_epoch(
 def _order_by_length(src_lengths: Lengths, tgt_lengths: Lengths, rng: np.random.Generator | None) -> Indices:
     """Sort the pairs by their longer side, and within one length by how much longer the source is than the target.
 
-    The second key ascends and descends in turn: it then does not jump where the first one steps, and batches across
-    the step have little padding on both sides, too. rng: mix the pairs of _MIXED neighbouring differences at random;
+    The second key ascends for one length and descends for the next, so that a batch that crosses the border between
+    two lengths has little padding on both sides. rng: mix the pairs of _MIXED neighbouring differences at random;
     which of them are mixed also differs from length to length and from call to call.
     """
     longer = np.maximum(src_lengths, tgt_lengths)

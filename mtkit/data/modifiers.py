@@ -1,8 +1,9 @@
 """Change sentence pairs to what people type: other case, no final mark, typos, several sentences in a line.
 
-Training reads a share of its pairs changed, so that a model stands such text; `mtkit check` measures whether it does.
-The source shows what is typed, the target what its reader expects: capitals for capitals, and no full stop where the
-source has none, since both may be a heading; but correct spelling and ordinary case for all that is typed in a hurry.
+Training changes a share of its pairs, so that the model copes with such text; `mtkit check` measures whether it does.
+The source becomes what people type, and the target what its reader expects: capitals for capitals, and no full stop
+where the source has none, because both may be headings. For text typed in a hurry, the target keeps correct spelling
+and ordinary case.
 """
 
 import re
@@ -67,9 +68,9 @@ class Modifiers:
         }
 
     def changed(self, name: ModifierName, src: str, tgt: str, random: Random) -> tuple[str, str]:
-        """Return the pair changed, or as it is where the change does not apply; `joined` joins pairs.
+        """Return the changed pair, or the same pair if the change does not apply to it; `joined` joins pairs.
 
-        Digits, addresses, placeholders and tags stay as they are.
+        Digits, addresses, placeholders and tags do not change.
         """
         if name == "typos":
             return _with_typo(src, tgt, random, self.src_lang), tgt
@@ -88,12 +89,12 @@ class Modifiers:
 
 
 def joined(texts: Sequence[str]) -> str:
-    """Join sentences to a line, with spaces where their script has them."""
+    """Join sentences into a line, with spaces where their script uses them."""
     return "".join(text if ends_without_space(text) else f"{text} " for text in texts[:-1]) + texts[-1]
 
 
 def _line(pairs: Sequence[tuple[str, str]]) -> tuple[str, str]:
-    """Join pairs to one."""
+    """Join pairs into one."""
     srcs, tgts = zip(*pairs, strict=True)
     return joined(srcs), joined(tgts)
 
@@ -104,15 +105,15 @@ def can_continue(src: str, tgt: str) -> bool:
 
 
 def _has_case(text: str) -> bool:
-    """Return whether a text has case to change: half of its letters, and not only capitals."""
+    """Return whether most letters of a text have case, and not all of them are capitals."""
     n_cased = sum(character.islower() or character.isupper() for character in text)
     return not text.isupper() and 2 * n_cased > sum(map(str.isalpha, text))
 
 
 def _with_typo(src: str, tgt: str, random: Random, lang: str | None) -> str:
-    """Return the text with a typo in one word, or as it is if no word may have one.
+    """Return the text with a typo in one word, or unchanged if there is no suitable word.
 
-    A word that both sides have is a name, or the like, which a model must go on to copy letter by letter.
+    A word that is on both sides, such as a name, gets no typo: the model must still learn to copy it letter by letter.
     """
     in_target = {word[0] for word in changeable_words(tgt)}
     words = [
@@ -275,7 +276,7 @@ class PairSampler:
     def _with_texts(
         self, pairs: PairsInMemory, texts: Mapping[int, tuple[str, str]], corpora: npt.NDArray[Any]
     ) -> PairsInMemory:
-        """Return the pairs with these texts (by row) in the place of their own, where they are not too long."""
+        """Return the pairs, with their texts replaced by these (by row) unless a new text is too long."""
         if not texts:
             return pairs
         rows = np.array(list(texts))
@@ -294,7 +295,7 @@ class PairSampler:
 
 
 def _without_unknown(side: EncodedSide) -> npt.NDArray[np.bool_]:
-    """Return for each sentence whether its ids give its text back: none is <unk>."""
+    """Return for each sentence whether its text can be restored from its ids: none is <unk>."""
     rows = np.repeat(np.arange(len(side.lengths)), side.lengths)
     known = np.ones(len(side.lengths), dtype=bool)
     known[rows[side.ids == UNK_ID]] = False
@@ -302,7 +303,7 @@ def _without_unknown(side: EncodedSide) -> npt.NDArray[np.bool_]:
 
 
 def _replaced(side: EncodedSide, others: Sequence[list[int]], order: Int64s) -> EncodedSide:
-    """Return sentences of a side, and of others behind them, in this order."""
+    """Append other sentences to those of a side, and return them in this order."""
     ids = np.fromiter(chain.from_iterable(others), side.ids.dtype)
     lengths = lengths_of(others)
     return concatenate([side, EncodedSide(ids, starts_of(lengths), lengths)]).take(order)

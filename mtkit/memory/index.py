@@ -144,7 +144,7 @@ class Memory:
         return cls(connection, name)
 
     def exact(self, text: str) -> Match | None:
-        """Return the exact match of a text: the translation that occurs most often, of several the latest."""
+        """Return the exact match of a text: the most frequent translation, and the latest of equally frequent ones."""
         return next(iter(self._exact(normalized(text))), None)
 
     def usable(self, text: str) -> Match | None:
@@ -157,7 +157,7 @@ class Memory:
         return next(iter(self.search(text, least)), None)
 
     def search(self, text: str, least: float = 0.7, most: int = 1) -> list[Match]:
-        """Return the best matches of a text, at most `most`, best first; of equal ones, the most frequent first.
+        """Return the best matches of a text, at most `most`, best first; of equally good ones, the most frequent first.
 
         least: the lowest score, from 0.5 on.
         """
@@ -365,5 +365,5 @@ def _add_lists(connection: sqlite3.Connection, vocabulary: dict[str, int]) -> No
 
 
 def _least_shared(n: int, least: float) -> int:
-    """Return how many of its n tokens a text shares at least with what has a score of at least `least`."""
+    """Return how many of its n tokens a text shares at least with a source that scores at least `least`."""
     return math.ceil(n * least - 1e-9)

@@ -130,7 +130,7 @@ def cut(
     lines_whole: bool = False,
     is_wanted: Callable[[str], bool] = is_translatable,
 ) -> list[Interval]:
-    """Return where the sentences of a text stand; none divides a line or has white space at its ends.
+    """Return the places of a text's sentences; none crosses the end of a line or has white space at its ends.
 
     The marks of a list belong to no sentence. A very long sentence is cut into parts, but not one of more than
     LONGEST_SENTENCE characters.

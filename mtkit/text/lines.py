@@ -57,8 +57,8 @@ def text_spans(text: str) -> Iterator[tuple[int, int]]:
 def keep_edges(src: str, translation: str) -> str:
     """Return the translation with the ellipsis, colon, semicolon, comma or dash that its source begins or ends with.
 
-    A translation that has such a mark there keeps its own. A full stop or the like at its end goes if the source has
-    none, as in a heading.
+    A translation that has such a mark there keeps its own. A final mark that the source does not have, as in a heading,
+    is removed.
     """
     if not translation:
         return translation

@@ -97,7 +97,7 @@ def squeezed(text: str) -> str:
 
 
 def loose_keys(texts: Sequence[str]) -> list[str]:
-    """Return each squeezed text without case and punctuation, with 0 for each number; keep a text of nothing else."""
+    """Return each squeezed text without case and punctuation, with 0 for each number; unchanged if nothing is left."""
     keys = _NUMBER.sub("0", _MARKS.sub(" ", "\n".join(texts).casefold())).split("\n")
     return [key.strip() or text for key, text in zip(keys, texts, strict=True)]
 

@@ -111,7 +111,8 @@ def letters_in(scripts: tuple[str, ...]) -> npt.NDArray[np.bool_]:
 def is_in_another_script(text: str, code: str | None) -> bool:
     """Return whether a text is in scripts that a language is not written in; False for an unknown language.
 
-    Text in any script may have Latin names, so other languages need a letter of their own, and Latin ones nearly half.
+    Text in any script may contain Latin names. So for a language in Latin script, more than 40 % of the letters must be
+    Latin; for any other language, a single letter of its script suffices.
     """
     scripts = scripts_of(code)
     if not scripts or ("Latin" in scripts and text.isascii()):

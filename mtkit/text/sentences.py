@@ -173,7 +173,7 @@ def final_marks(text: str) -> str:
 
 
 def has_final_mark(text: str) -> bool:
-    """Return whether a text ends with a mark, with nothing behind it, and has more than that."""
+    """Return whether a text ends with a final mark that nothing follows, and does not consist of it alone."""
     marks = final_marks(text)
     return bool(marks) and not marks.strip(f"{FINAL}; ") and len(marks) < len(text)
 
@@ -186,8 +186,8 @@ def without_final_mark(text: str) -> str:
 def is_final_mark_added(src: str, translation: str) -> bool:
     """Return whether a translation ends its sentence with a mark that its source, a heading or the like, does not have.
 
-    Thai and Lao have no such marks, and the full stop of an abbreviation or of a German ordinal number is another one.
-    That of a number may be one unless the source ends with a number, too.
+    False for a source in Thai or Lao, which have no such marks. The full stop of an abbreviation or of a German ordinal
+    number does not end a sentence; after any number, it counts as an added mark only if the source ends with a number.
     """
     if not has_final_mark(translation) or _UNMARKED.search(src):
         return False

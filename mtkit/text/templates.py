@@ -57,12 +57,12 @@ _ENDS_SENTENCE = re.compile(r"[.!?](?![\w.!?])|\n")
 
 
 def is_opaque(code: str) -> bool:
-    """Return whether a match of TEMPLATE has no place in a sentence: a statement, or a value that would divide one."""
+    """Return whether a match of TEMPLATE cannot be part of a sentence: a statement, or a value that would divide it."""
     return re.match(STATEMENTS, code) is not None or _ENDS_SENTENCE.search(code) is not None
 
 
 def outside_templates(text: str, change: Callable[[str], str], pattern: re.Pattern[str] = TEMPLATE) -> str:
-    """Return the text with its parts outside of template code changed. pattern: of the code."""
+    """Return the text with each part outside template code changed. pattern: matches the code."""
     parts, at = [], 0
     for code in pattern.finditer(text):
         parts += [change(text[at : code.start()]), code[0]]
@@ -71,7 +71,7 @@ def outside_templates(text: str, change: Callable[[str], str], pattern: re.Patte
 
 
 def writer(source: str, escape: Callable[[str], str]) -> Callable[[str], str]:
-    """Return a function that escapes a translation, but for the template code that the source has as it is."""
+    """Return a function that escapes a translation, except for template code that is also in the source."""
     kept = {code[0] for code in TEMPLATE.finditer(source)}
     if not kept:
         return escape

@@ -1,8 +1,8 @@
 """Put the inline codes of a source text into its translation, by the alignment of their words.
 
-A pair of codes goes around the run of target words that has the most to do with the source words inside it and the
-least with those outside; outer pairs first, inner ones within them. So all codes of the source come back once, nested
-as they were, whatever the alignment says.
+A pair of codes goes around the run of target words that corresponds most to the source words inside the pair and least
+to those outside. Outer pairs are placed first, and inner ones within them. So each code of the source comes back once,
+and pairs are nested as in the source, whatever the alignment says.
 """
 
 import re
@@ -60,7 +60,7 @@ def transfer(
 
 @dataclass(frozen=True)
 class _Item:
-    """What stands at characters start to end of the translation; a single code replaces nothing, or white space."""
+    """What replaces characters start to end of the translation; a single code replaces white space or nothing."""
 
     start: int
     end: int
@@ -290,14 +290,14 @@ class _Placer:
 
 
 def is_between_words(text: str, span: Span) -> bool:
-    """Return whether a text has words before and after a span; else the alignment need not show its place."""
+    """Return whether a text has words before and after a span; if not, its place needs no alignment."""
     return _has_letters(text, (0, span.start)) and _has_letters(text, (span.end, len(text)))
 
 
 def _divides(src: str, tgt: str, attached: str) -> bool:
     """Return whether a space belongs between kept text and its new neighbour.
 
-    src, tgt: the characters beside it in source and translation, "" at an end. attached: marks that take no space.
+    src, tgt: the neighbouring characters in source and translation, "" at an end. attached: marks that take no space.
     """
     if not tgt.strip() or STANDS_ALONE.match(tgt):
         return False
@@ -307,9 +307,9 @@ def _divides(src: str, tgt: str, attached: str) -> bool:
 
 
 def _mutual(weights: Floats) -> Floats:
-    """Return weights (target, source) that are large where both words have most to do with each other.
+    """Return weights (target, source) that are large where two words correspond to each other and to few other words.
 
-    That a target word looks at a source word counts as far as the source word is looked at by no other.
+    A target word's weight for a source word counts less if other target words have weight for that source word, too.
     """
     shares = weights / np.maximum(weights.sum(axis=0, keepdims=True), 1e-6)
     return np.asarray(weights * shares**2)

@@ -31,7 +31,7 @@ BLANK = Candidate("", [], 0.0, 0.0, True)  # the translation of a blank line
 def join_candidates(parts: Sequence[list[Candidate]], gaps: Sequence[str | None] = ()) -> list[Candidate]:
     """Build a line's candidates from those of its segments: the k-th of the line joins the k-th of every segment.
 
-    The only candidate of a segment, such as a copy of what has no words, belongs to each candidate of the others.
+    If a segment has only one candidate, such as a copy of text without words, each candidate of the line contains it.
     gaps: as for `join_segments`.
     """
     if not parts:

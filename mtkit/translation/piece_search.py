@@ -105,7 +105,8 @@ class PieceSearch:
     def _with_edges(self, part: Piece, candidates: Sequence[Candidate], *, are_draws: bool) -> list[Candidate]:
         """Return a part's candidates with the marks at its edges, each still with its prefix.
 
-        are_draws: they may become alike. Of others, one that would become like an earlier one stays as it is.
+        are_draws: whether two may become equal. If not, a candidate that would become equal to an earlier one stays
+        unchanged.
         """
         beginning = as_one_line(self.tgt_tokenizer.decode(part.prefix)).strip() if part.prefix else ""
         with_marks = self.terminology.with_marks if self.terminology else ()

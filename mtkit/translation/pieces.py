@@ -1,7 +1,7 @@
 """Split texts into pieces that the model can translate at once, with their token ids.
 
-Protected text is looked for once in a line. The tokenizers encode each piece once. If a piece is too long, they also
-encode each part that is tried.
+mtkit searches a line for protected text once. The tokenizers encode each piece once. If a piece is too long, they also
+encode the parts that mtkit tries.
 """
 
 from collections.abc import Callable, Sequence
@@ -75,7 +75,7 @@ REMOVED: tuple[Removed, ...] = get_args(Removed)
 
 
 class Cutter:
-    """Encodes texts, and splits lines into sentences, and what is too long into parts."""
+    """Splits lines into sentences, and sentences that are too long into parts, and encodes them."""
 
     def __init__(
         self,
@@ -86,9 +86,9 @@ class Cutter:
     ) -> None:
         """tokenizers: the source tokenizers of all models; the first one's placeholders apply.
 
-        removed: what the model reads a text without: nothing, all protected parts if it cannot know one of them, or all
-        of them in any case.
-        usual: returns a text in unusual case as the model is to read it, or None; see `Capitals.usual`.
+        removed: what mtkit removes from a text before the model reads it: nothing, all protected parts if the model
+        cannot know one of them, or all protected parts in any case.
+        usual: returns a text in unusual case as the model should read it, or None; see `Capitals.usual`.
         """
         self.tokenizers = tokenizers
         self._usual = usual
@@ -106,7 +106,7 @@ class Cutter:
         return [replace(one, prefix=piece.prefix) for one, piece in zip(again, pieces, strict=True)]
 
     def lines(self, lines: Sequence[str], *, whole: bool) -> list[list[Piece]]:
-        """Return the pieces of each line: its sentences, and what stands between them and stays as it is.
+        """Return the pieces of each line: its sentences, and the text between them, which is not translated.
 
         whole: divide lines only where there are cells or written line breaks in them.
         """
@@ -123,7 +123,7 @@ class Cutter:
         return [replace(first, gap=piece.gap), *others]
 
     def protecting(self, protector: Protector) -> "Cutter":
-        """Return one for the same models that protects other text."""
+        """Return a cutter for the same models that protects other text."""
         other = copy(self)
         other._protector = protector
         return other
@@ -132,7 +132,7 @@ class Cutter:
         return NOTHING if self._removed == "nothing" else self._protector.find(text)
 
     def _encode(self, sources: Sequence[_Source], part_of: PartOf | None = None) -> list[Piece]:
-        """Encode each source. part_of: the text that it is a part of, if it is not a whole piece."""
+        """Encode each source. part_of: the longer text, if the source is a part of a piece."""
         inlines = [self._inline(source) for source in sources]
         left = [
             source.text if inline is None else readable(inline) for source, inline in zip(sources, inlines, strict=True)

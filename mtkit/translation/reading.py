@@ -1,4 +1,4 @@
-"""Read text as a model does: lines in, pieces with their token ids out, and what a translation memory has for them."""
+"""Read lines as a model does: split them into pieces with token ids, and find their matches in a translation memory."""
 
 from collections.abc import Sequence
 from copy import copy
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 
 class TrainingText:
-    """What the training text of a model shows, found when it is first needed: it takes milliseconds."""
+    """Facts about the training text of a model; each is loaded on first use, because that takes milliseconds."""
 
     def __init__(self, files: BundleFiles | None) -> None:
         self._files = files
 
     @cached_property
     def sides(self) -> Sides | None:
-        """The sides of the text, by which text in a wrong language is detected; None if they are unknown."""
+        """The sides of the text, which help to detect text in a wrong language; None if they are unknown."""
         return None if self._files is None else sides_of(self._files)
 
     @cached_property
     def capitals(self) -> Capitals | None:
-        """What writes text in capitals as the model knows it; None if the training text is unknown."""
+        """Writes text in capitals in the way that the model knows; None if the training text is unknown."""
         if self._files is None or self.sides is None:
             return None
         data = self._files.config.data
@@ -62,7 +62,7 @@ class Reader:
     ) -> None:
         """tokenizers: the source tokenizers of all models; the first one's placeholders apply.
 
-        tag: token that begins each source. files: the first model's bundle, whose training text tells how to read text
+        tag: token that begins each source. files: the first model's bundle; its training text decides how to read text
         in capitals. by_sentence: each sentence of a line is a piece.
         Raises DataError if a tokenizer does not have the tag.
         """
@@ -85,7 +85,7 @@ class Reader:
         )
 
     def protecting(self, patterns: Sequence[str]) -> "Reader":
-        """Return a reader that keeps text of these patterns as it is."""
+        """Return a reader that keeps text that matches these patterns unchanged."""
         other = copy(self)
         other._protect(self.protector.with_patterns(patterns))
         return other
@@ -98,7 +98,7 @@ class Reader:
         return other
 
     def with_terms(self) -> "Reader":
-        """Return one that reads titles and small letters as they are, because terms match text as it is written."""
+        """Return a reader that keeps the case of titles and small letters, because terms match text as written."""
         other = copy(self)
         other._has_terms = True
         other._protect(self.protector)

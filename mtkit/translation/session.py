@@ -131,7 +131,7 @@ class Session:
         self.report_aids()
 
     def report_aids(self) -> None:
-        """Log how many texts the translation memory has, if there is one, and which terms were met."""
+        """Log how many texts were in the translation memory, if there is one, and which terms were met."""
         if self._reader.matcher is not None:
             n = self.memory
             log.info(

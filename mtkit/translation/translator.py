@@ -147,7 +147,7 @@ class Translator:
         )
 
     def protecting(self, patterns: Sequence[str]) -> "Translator":
-        """Return a translator that keeps text of these patterns as it is, and what the model cannot know."""
+        """Return a translator that does not change text that matches these patterns, or that the model cannot know."""
         if tuple(patterns) == self.reader.protector.patterns:
             return self
         other = copy(self)

@@ -85,7 +85,7 @@ def _pairs(x: Tensor) -> Tensor:
 
 
 class BrowserLinear(InferenceLinear):
-    """A linear layer of one or several matrices, which the engine multiplies apart."""
+    """A linear layer of one or several matrices, which the engine multiplies separately."""
 
     def __init__(self, matrices: Sequence[_Matrix]) -> None:
         super().__init__()
