@@ -54,10 +54,10 @@ def set_up_logging(quiet: bool, *, with_times: bool = False) -> None:
 
 
 @contextmanager
-def only_warnings() -> Iterator[None]:
-    """Show only warnings in the block, and no progress bars: for trials of work that logs much."""
+def without_log() -> Iterator[None]:
+    """Log nothing in the block, and show no progress bars: for trials of work that logs when it is done in earnest."""
     level = log.level
-    log.setLevel(max(level, logging.WARNING))
+    log.setLevel(logging.CRITICAL)
     try:
         yield
     finally:

@@ -4,6 +4,7 @@ import shutil
 import struct
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -201,9 +202,9 @@ def test_a_loss_of_half_a_point_of_bleu_in_browsers_is_a_warning(tmp_path, monke
     search = SearchParity("greedy", 0.9, 3, 30.0, change, 1.0, 1.0)
     parity = Parity(400, "int8", "int8", 1, 0.01, 0.1, [search, replace(search, search="beam 4", bleu_change=-1.0)])
     monkeypatch.setattr(reimported, "_parity", lambda *_: parity)
-    monkeypatch.setattr(reimported.bergamot, "export_bundle", lambda folder, out, sources: out.mkdir())
+    monkeypatch.setattr("mtkit.interop.bergamot.folder.export_bundle", lambda folder, out, sources: out.mkdir())
     text = ComparedText("dev", None, ENGLISH[:1], None)
-    files = SimpleNamespace(folder=tmp_path)
+    files: Any = SimpleNamespace(folder=tmp_path)
     reimported.export_bundle(files, "bergamot", tmp_path / "out", [text], DEFAULT_TOLERANCES["browser"], 1)
     assert ("BLEU is 0.60 lower on 400 lines" in caplog.text and "--src" in caplog.text) == warned
     assert (tmp_path / "out" / "parity.json").exists()

@@ -17,7 +17,7 @@ from mtkit.config.data import TrainCorpus
 from mtkit.config.durations import seconds_of
 from mtkit.config.model import PRESETS, ModelConfig
 from mtkit.config.schema import Config
-from mtkit.console import counted, log, only_warnings, progress_bar
+from mtkit.console import counted, log, progress_bar, without_log
 from mtkit.data.corpus import count_pairs, evenly_spaced, read_pairs, require_files, text_checksums
 from mtkit.data.dev_text import DevText, read_dev_text
 from mtkit.engines.lexicon import learn_shortlist
@@ -155,8 +155,8 @@ def _share(files: BundleFiles, out: Path, budget: str, shape: str, text: Path | 
         if changed := [key for key in now if then.get(key) != now[key]]:
             raise ConfigError(f"{out} holds a student of another {' and '.join(changed)}; choose another --out")
         before = then.get("checksums", checksums)  # absent in earlier versions
-        if changed := [one for one, old, new in zip(corpora, before, checksums, strict=True) if old != new]:
-            names = ", ".join(str(name) for one in changed for name in dict.fromkeys(one.paths))
+        if others := [one for one, old, new in zip(corpora, before, checksums, strict=True) if old != new]:
+            names = ", ".join(str(name) for one in others for name in dict.fromkeys(one.paths))
             raise ConfigError(
                 f"{names}: this text has changed since {out} was started; put it back, or choose another --out"
             )
@@ -189,7 +189,7 @@ def share_in(seconds: float, seconds_per_line: float, n_lines: int) -> float:
 
 def _seconds_per_line(files: BundleFiles, lines: Sequence[str]) -> float:
     read = read_bundle(files.folder, [f"decode.beam_size={_N_BEST}"])
-    with only_warnings():
+    with without_log():
         teachers = in_fast_precision([read], "auto")
         translator = Translator.from_bundles(teachers, threads=files.config.train.threads)
         translator.translate(lines[:WARMING_UP])
@@ -204,8 +204,15 @@ def student_config(
 ) -> tuple[Config, list[TrainCorpus]]:
     """Return the student's config, whose text the teacher must translate, and the text to learn with its references."""
     teacher, given = files.config, _text_of(files, text)
-    halves = [_halves(one, out / "text" / f"{n}.tsv", share) for n, one in enumerate(given, start=1)]
-    to_translate = [one for one, _ in halves] if share < 1 else given
+    if share < 1:
+        places = [out / "text" / f"{n}.tsv" for n, _ in enumerate(given, start=1)]
+        to_translate = [part_of(one, place, share) for one, place in zip(given, places, strict=True)]
+        others = [
+            part_of(one, place.with_suffix(".rest.tsv"), share, wanted=False)
+            for one, place in zip(given, places, strict=True)
+        ]
+    else:
+        to_translate, others = given, []
     pieces = teacher.tokenizer.src.model_dump() | {"vocab_size": _n_pieces(files, shape)}
     by_reference = {} if text else {"n_best": _N_BEST, "choose": "chrf"}
     values = {
@@ -221,7 +228,7 @@ def student_config(
         "train": {"budget": budget, "guided_alignment": GUIDED_ALIGNMENT, "threads": teacher.train.threads},
         "decode": {"beam_size": 1, "tag": teacher.decode.tag},
     }
-    return Config.model_validate(values), [] if text or share == 1 else [other for _, other in halves]
+    return Config.model_validate(values), [] if text else others
 
 
 def _text_of(files: BundleFiles, text: Path | None) -> list[TrainCorpus]:
@@ -246,19 +253,13 @@ def _n_pieces(files: BundleFiles, shape: str) -> int:
     return min(wanted, max(_MOST_PIECES[shape], _PIECES_PER_CHARACTER * n_characters))
 
 
-def _halves(corpus: TrainCorpus, place: Path, share: float) -> tuple[TrainCorpus, TrainCorpus]:
-    """Return a share of the pairs, evenly spaced, and the others; write them if they are missing."""
-    places = place, place.with_suffix(".rest.tsv")
-    if share < 1 and not all(path.exists() for path in places):
+def part_of(corpus: TrainCorpus, place: Path, share: float, *, wanted: bool = True) -> TrainCorpus:
+    """Return a share of the pairs, evenly spaced, or else the others, in the file `place`, which is written once."""
+    if not place.exists():
         place.parent.mkdir(parents=True, exist_ok=True)
-        for path, wanted in zip(places, (True, False), strict=True):
-            with atomic_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
-                file.writelines(_rows(corpus, share, wanted))
-    chosen, others = (
-        corpus.model_copy(update={"src": None, "tgt": None, "file": None, "langs": None, "tsv": path})
-        for path in places
-    )
-    return chosen, others
+        with atomic_file(place) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(_rows(corpus, share, wanted))
+    return corpus.model_copy(update={"src": None, "tgt": None, "file": None, "langs": None, "tsv": place})
 
 
 def _rows(corpus: TrainCorpus, share: float, wanted: bool) -> Iterator[str]:
@@ -298,9 +299,9 @@ def _export(files: BundleFiles, dev: Sequence[DevText], out: Path) -> Path | Non
     return out
 
 
-def dev_text(files: BundleFiles) -> list[DevText]:
-    """Return the sentences on which a model is measured."""
-    return read_dev_text(files.config.data.dev, _SCORED, config=files.folder / "config.yaml", remedy=_RESTORE)
+def dev_text(files: BundleFiles, n: int = _SCORED) -> list[DevText]:
+    """Return n sentences on which a model is measured."""
+    return read_dev_text(files.config.data.dev, n, config=files.folder / "config.yaml", remedy=_RESTORE)
 
 
 def figures_of(files: BundleFiles, weights: Path, dev: Sequence[DevText]) -> Figures:
@@ -308,12 +309,13 @@ def figures_of(files: BundleFiles, weights: Path, dev: Sequence[DevText]) -> Fig
     translations, seconds, n_words = [], 0.0, 0
     for one in dev:
         tagged = read_bundle(files.folder, [f"decode.tag={one.tag or 'null'}"])
-        translator = Translator.from_bundles([tagged], threads=1, device="cpu")
         lines = [pair.src for pair in one.pairs]
-        translator.translate(lines[:WARMING_UP])
-        started = time.perf_counter()
-        translations += translator.translate(lines)
-        seconds += time.perf_counter() - started
+        with without_log():
+            translator = Translator.from_bundles([tagged], threads=1, device="cpu")
+            translator.translate(lines[:WARMING_UP])
+            started = time.perf_counter()
+            translations += translator.translate(lines)
+            seconds += time.perf_counter() - started
         n_words += sum(len(words_of(line)) for line in lines)
     references = [pair.tgt for one in dev for pair in one.pairs]
     bleu = corpus_bleu(translations, references, MetricSettings(tokenizer_for(files.config.data.tgt_lang)))

@@ -1,6 +1,7 @@
 """Plan students of a teacher before the work: size, speed and number of updates of each shape, and what runs reached.
 
-The sizes are those of the files that `make-student` writes. Speeds and updates are measured here, with random weights.
+The sizes are those of the files that `make-student` writes. Speeds and updates are measured here, with random weights,
+and on a sample of the text, so that the plan of a large corpus takes no longer.
 The loss in BLEU cannot be measured before a student exists, so the plan gives that of runs on other text.
 """
 
@@ -17,9 +18,9 @@ from mtkit.bundle import BundleFiles, find_model, read_bundle
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.model import PRESETS
 from mtkit.config.schema import Config
-from mtkit.console import log, only_warnings, progress_bar
+from mtkit.console import log, progress_bar, without_log
 from mtkit.cores import CpuTime, use_of_others
-from mtkit.data.corpus import read_pairs
+from mtkit.data.corpus import count_pairs, read_pairs
 from mtkit.data.dev_text import DevText
 from mtkit.engines.native import NativeEngine
 from mtkit.files import disk_full_explained
@@ -34,12 +35,14 @@ from mtkit.search.hypothesis import Engine, Segment
 from mtkit.tokens.special_ids import EOS_ID
 from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.training.preparation.pace import worth_of
-from mtkit.training.preparation.prepare import prepare
+from mtkit.training.preparation.prepare import prepare, ready_text
 from mtkit.training.update.budget import Budget, BudgetError, expected_updates
 from mtkit.training.update.checkpoint import Checkpoints
 from mtkit.translation.translator import Translator
 
 SHAPES = [name for name in PRESETS if name.startswith("student-")]
+_PAIRS_PER_PIECE = 4  # of the vocabulary, to learn it from: twice as many sentences
+_TIMED = 128  # sentences of dev
 _NEVER = -1e9  # bias of <end>, so that a translation has a known length
 
 
@@ -114,15 +117,16 @@ def plan_students(teacher: Path, budget: str) -> StudentsPlan:
     share, translating_s = make.translating(files, budget, sources)
     with tempfile.TemporaryDirectory(prefix="mtkit-plan-") as name, disk_full_explained(Path(name)):
         courses = _courses(files, budget, translating_s, Path(name))
-    n_sentences = sum(len(one.pairs) for one in dev)
+    n_sentences, timed = sum(len(one.pairs) for one in dev), make.dev_text(files, _TIMED)
+    n_timed = sum(len(one.pairs) for one in timed)
     with progress_bar(1 + len(courses), "speed", "model") as bar:
         figures = make.figures_of(files, files.folder / "model.safetensors", dev)
-        beside_search = max(0.0, n_sentences / figures.sentences_per_s - _search_of_teacher(files, dev)) / n_sentences
+        beside_search = max(0.0, 1 / figures.sentences_per_s - _search_of_teacher(files, timed) / n_timed)
         bar.update()
         shapes = []
         for shape, course in courses.items():
             model = Transformer(course.cfg.model, *(one.vocab_size for one in course.tokenizers))
-            seconds = beside_search + _search_of_student(model, course, dev) / n_sentences
+            seconds = beside_search + _search_of_student(model, course, timed) / n_timed
             shapes.append(_shape_plan(shape, course, model_size(model), seconds, figures))
             bar.update()
     return StudentsPlan(figures, n_sentences, len(sources), share, translating_s, shapes, use_of_others(began))
@@ -131,17 +135,18 @@ def plan_students(teacher: Path, budget: str) -> StudentsPlan:
 def _courses(files: BundleFiles, budget: str, translating_s: float, scratch: Path) -> dict[str, _Course]:
     """Plan the training of each shape on the references, which are about as long as the teacher's translations."""
     courses: dict[str, _Course] = {}
-    text_s: dict[int, float] = {}  # seconds of preparing the text, by the number of pieces
+    text_s: dict[int, float] = {}  # seconds of preparing all text, by the number of pieces
     for shape in SHAPES:
-        log.info(f"{shape}: preparing the text, and measuring updates")
+        log.info(f"{shape}: measuring updates on a sample of the text")
         cfg, _ = make.student_config(files, scratch, budget, shape, None, 1.0)
         n_pieces = cfg.tokenizer.src.vocab_size
         folder = scratch / str(n_pieces)  # the shapes with the same vocabulary share the encoded text
-        since = time.monotonic() - translating_s - text_s.get(n_pieces, 0.0)
-        cfg = cfg.model_copy(update={"run_dir": folder})
-        with only_warnings():
+        cfg, times = _sampled(cfg, folder)
+        with without_log():
+            if n_pieces not in text_s:
+                text_s[n_pieces] = ready_text(cfg, folder)[-1] * times
+            since = time.monotonic() - translating_s - text_s[n_pieces]
             run = prepare(cfg, folder, Checkpoints(folder / "checkpoints"), since=since)
-        text_s.setdefault(n_pieces, run.text_s)
         clock = Budget(run.cfg.train, since)
         clock.timing.export = cost_in_validations(run.cfg, run.updater.device, run.validator.n_sentences)
         problem, n_updates = "", 0
@@ -150,9 +155,26 @@ def _courses(files: BundleFiles, budget: str, translating_s: float, scratch: Pat
             n_updates, _ = expected_updates(run.cfg.train, clock.timing, run.update_s)
         except BudgetError as error:
             problem = str(error)
-        epochs = n_updates / run.epoch_size.n_updates
+        epochs = n_updates / (run.epoch_size.n_updates * times)
         courses[shape] = _Course(run.cfg, run.text.tokenizers, n_updates, epochs, problem)
     return courses
+
+
+def _sampled(cfg: Config, folder: Path) -> tuple[Config, float]:
+    """Return the config of a run in this folder with a sample of its text, and how many times as large all text is.
+
+    Each corpus has the same share of its pairs, but at least one in a hundred of the sample.
+    """
+    corpora, wanted = cfg.data.train, _PAIRS_PER_PIECE * cfg.tokenizer.src.vocab_size
+    sizes = [count_pairs([corpus]) for corpus in corpora]
+    shares = [min(1.0, max(wanted / sum(sizes), wanted / 100 / max(1, size))) for size in sizes]
+    parts = [
+        make.part_of(corpus, folder / "text" / f"{n}.tsv", share) if share < 1 else corpus
+        for n, (corpus, share) in enumerate(zip(corpora, shares, strict=True), start=1)
+    ]
+    n_sampled = sum(size * share for size, share in zip(sizes, shares, strict=True))
+    data = cfg.data.model_copy(update={"train": parts})
+    return cfg.model_copy(update={"run_dir": folder, "data": data}), sum(sizes) / n_sampled
 
 
 def _shape_plan(shape: str, course: _Course, n_bytes: int, seconds: float, teacher: Figures) -> ShapePlan:
@@ -173,7 +195,8 @@ def _shape_plan(shape: str, course: _Course, n_bytes: int, seconds: float, teach
 
 def _search_of_teacher(files: BundleFiles, dev: Sequence[DevText]) -> float:
     """Return the seconds that the teacher's engine takes for dev, without what a translator does around it."""
-    translator = Translator.from_bundles([files], threads=1, device="cpu")
+    with without_log():
+        translator = Translator.from_bundles([files], threads=1, device="cpu")
     decode, src = translator.decode, files.src_tokenizer
     segments = []
     for one in dev:

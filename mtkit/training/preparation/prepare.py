@@ -95,7 +95,7 @@ def prepare(
     reasons: dict[str, str] = {}
     if not checkpoints.exist():
         cfg = choose_learning(cfg, reasons)
-    text, overlaps, text_s = _ready_text(cfg, run_dir, processes)
+    text, overlaps, text_s = ready_text(cfg, run_dir, processes)
     mixtures = mixtures_of(cfg.data, text.train)
     if device.type == "cpu":
         keep_freed_memory()  # only now, so that memory used for the text is returned to the system
@@ -144,7 +144,9 @@ def prepare(
     return run
 
 
-def _ready_text(cfg: Config, run_dir: Path, processes: Communicator) -> tuple[TrainingText, dict[str, Overlap], float]:
+def ready_text(
+    cfg: Config, run_dir: Path, processes: Communicator = ALONE
+) -> tuple[TrainingText, dict[str, Overlap], float]:
     """Return the text, its overlap with dev and test, and the seconds that this took; 0 if the run already had it."""
     began, was_ready = time.monotonic(), overlap_file(run_dir).exists()  # the last file that preparation writes
     with processes.main_first():

@@ -282,15 +282,12 @@ def small_shape(monkeypatch) -> None:
 
 
 def prepared(cfg, folder, checkpoints, since):
-    """Stand in for the preparation of a run: its text took 5 seconds unless it was there, and an update takes 0.1."""
-    is_new = not folder.exists()
-    assert time.monotonic() - since >= (40.0 if is_new else 45.0), "translating, and the text that another shape made"
-    folder.mkdir(exist_ok=True)
+    """Stand in for the preparation of a run, in which an update takes 0.1 seconds."""
+    assert time.monotonic() - since >= 45.0, "translating, and the text"
     tokenizer = SimpleNamespace(vocab_size=cfg.tokenizer.src.vocab_size)
     return SimpleNamespace(
         cfg=cfg,
         text=SimpleNamespace(tokenizers=(tokenizer, tokenizer)),
-        text_s=5.0 if is_new else 0.0,
         update_s=0.1,
         validation_s=1.0,
         validator=SimpleNamespace(n_sentences=100),
@@ -304,10 +301,14 @@ def test_a_plan_has_size_speed_and_updates_and_leaves_the_teacher_unchanged(
 ):
     before = {path: path.read_bytes() for path in teacher.rglob("*") if path.is_file()}
     monkeypatch.setattr(student_plan, "SHAPES", ["student-tiny", "student-tiny"])
+    folders = []
+    monkeypatch.setattr(student_plan, "ready_text", lambda cfg, folder: folders.append(folder) or (None, {}, 5.0))
     monkeypatch.setattr(student_plan, "prepare", prepared)
-    monkeypatch.setattr(student_plan, "_search_of_teacher", lambda *_: 3.0)
-    monkeypatch.setattr(student_plan, "_search_of_student", lambda *_: 1.0)
+    monkeypatch.setattr(student_plan, "_TIMED", 40)
+    monkeypatch.setattr(student_plan, "_search_of_teacher", lambda files, dev: 0.0075 * len(dev[0].pairs))
+    monkeypatch.setattr(student_plan, "_search_of_student", lambda model, course, dev: 0.0025 * len(dev[0].pairs))
     plan = plan_students(teacher, "10h")
+    assert len(folders) == 1, "both shapes have the same vocabulary"
     assert {path: path.read_bytes() for path in teacher.rglob("*") if path.is_file()} == before
     assert (plan.n_sentences, plan.n_lines) == (400, 400)
     assert (plan.translated_share, plan.translating_s) == (1.0, pytest.approx(40.0)), "0.1 s a line"
@@ -321,6 +322,18 @@ def test_a_plan_has_size_speed_and_updates_and_leaves_the_teacher_unchanged(
     assert n_weights < 1e6 * shape.megabytes < n_weights + 30_000
     assert (shape.exports["bergamot"], len(shape.exports["ctranslate2"])) == ([], 1)
     assert [run.pair for run in shape.measured] == ["en-fr", "en-fr", "en-de"], "all runs of this shape"
+
+
+def test_a_plan_prepares_a_sample_of_a_large_text(save_model, small_shape, tmp_path, texts, monkeypatch):
+    (tmp_path / "few.tsv").write_text("a\tb\nc\td\n")
+    files = read_bundle(save_model(tmp_path / "any", train=[texts, {"tsv": str(tmp_path / "few.tsv")}]))
+    monkeypatch.setattr(student_plan, "_PAIRS_PER_PIECE", 0.25)  # of 400 pieces
+    cfg, _ = make.student_config(files, tmp_path, "1h", "student-tiny", None, 1.0)
+    sampled, times = student_plan._sampled(cfg, tmp_path / "scratch")
+    many, few = sampled.data.train
+    assert [len([*read_pairs([corpus])]) for corpus in (many, few)] == [99, 1], "400 and 2, times 100 / 402, but one"
+    assert times == pytest.approx(402 / 100, rel=0.01)
+    assert sampled.run_dir == tmp_path / "scratch"
 
 
 def test_a_random_student_writes_as_much_as_the_references_have(save_model, tmp_path, monkeypatch):
