@@ -27,6 +27,16 @@ class Series:
 
 
 @dataclass(frozen=True)
+class Band:
+    """A named area between two lines."""
+
+    name: str
+    xs: Sequence[float]
+    lows: Sequence[float]
+    highs: Sequence[float]
+
+
+@dataclass(frozen=True)
 class Bars:
     """A named set of bars, one per group; None: no bar. lows and highs are the ends of intervals drawn on the bars."""
 
@@ -46,15 +56,19 @@ class Point:
     note: str = ""
 
 
-def line_chart(series: Sequence[Series], *, x_label: str, y_label: str, title: str) -> Markup:
-    """Draw lines over a shared x axis, with a legend; points show their values on hover."""
+def line_chart(series: Sequence[Series], *, x_label: str, y_label: str, title: str, band: Band | None = None) -> Markup:
+    """Draw lines, and a band behind them, over a shared x axis, with a legend; points show their values on hover."""
     for line in series:
         if len(line.xs) != len(line.ys):
             raise ValueError(f"{line.name}: {len(line.xs)} xs but {len(line.ys)} ys")
     points = [[(x, y) for x, y in zip(s.xs, s.ys, strict=True) if _is_number(y)] for s in series]
-    xs = _Axis.tight((x for line in points for x, _ in line), _LEFT, _WIDTH - _RIGHT)
-    ys = _Axis.around((y for line in points for _, y in line), _HEIGHT - _BOTTOM, _TOP)
+    edges = [*zip(band.xs, band.lows, strict=True), *zip(band.xs[::-1], band.highs[::-1], strict=True)] if band else []
+    xs = _Axis.tight((x for line in [*points, edges] for x, _ in line), _LEFT, _WIDTH - _RIGHT)
+    ys = _Axis.around((y for line in [*points, edges] for _, y in line), _HEIGHT - _BOTTOM, _TOP)
     parts = [_grid(ys), _x_ticks(xs), _labels(x_label, y_label)]
+    if band:
+        outline = "L".join(f"{_at(xs(x))} {_at(ys(y))}" for x, y in edges)
+        parts.append(Markup('<path class="band" d="M{}Z"/>').format(outline))
     for i, line in enumerate(series):
         style = _line_style(i)
         parts.append(Markup('<path d="{}" style="{}"/>').format(_path(line, xs, ys), style))
@@ -67,7 +81,11 @@ def line_chart(series: Sequence[Series], *, x_label: str, y_label: str, title: s
             for x, y in points[i][::every]
         ]
     swatches = [Markup('<path d="M0 6H26" style="{}"/>').format(_line_style(i)) for i in range(len(series))]
-    return _figure(title, parts, [line.name for line in series], swatches)
+    names = [line.name for line in series]
+    if band:
+        names.append(band.name)
+        swatches.append(Markup('<path class="band" d="M0 0H26V12H0Z"/>'))
+    return _figure(title, parts, names, swatches)
 
 
 def bar_chart(groups: Sequence[str], series: Sequence[Bars], *, y_label: str, title: str) -> Markup:

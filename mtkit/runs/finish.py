@@ -81,6 +81,8 @@ def finish(run: Prepared, state: TrainState, model: Network, limits: Sequence[st
         f"finished after {counted(state.step, 'step')}, {state.seconds / 60:.1f} minutes "
         f"({_values(run.cfg.train, limits)}); dev {scores} ({of_first[0].signature}); model: {folder}"
     )
+    if expected := run.expected_bleu(state.step):
+        log.info(f"the learning curve of measured runs leads to a dev BLEU of {expected} after so many updates")
     if steps == [0]:
         log.warning(
             f"no weights of this run are better on dev than {run.cfg.train.init_from}, which it started from; {folder} "

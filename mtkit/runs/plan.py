@@ -28,6 +28,7 @@ from mtkit.runs.probe import Probe
 from mtkit.runs.record import parameters_by_part
 from mtkit.tokens.special_ids import UNK_ID
 from mtkit.training.preparation.auto_batch import resident_memory
+from mtkit.training.preparation.learning_curve import ExpectedBleu
 from mtkit.training.preparation.pace import worth_of
 from mtkit.training.preparation.prepare import prepare
 from mtkit.training.preparation.warm_start import inherit
@@ -131,6 +132,7 @@ class RunPlan:
     steps: int | None  # in all
     ends: dict[str, int | None]  # each limit, and the step that reaches it; None: unpredictable
     expect: str  # what so few steps are worth, in words; "" if they may be enough
+    bleu: ExpectedBleu | None  # on dev at the end; None: the run is unlike those that the forecast rests on
     memory: MemoryPlan
     time: TimePlan
     disk: DiskPlan
@@ -229,6 +231,7 @@ def _plan(probe: Probe) -> RunPlan:
         steps=steps,
         ends=ends,
         expect=worth_of(steps, trainer.run.text.worth) if steps is not None and cfg.init_from is None else "",
+        bleu=trainer.run.expected_bleu(steps) if steps is not None else None,
         memory=MemoryPlan(_estimated_memory(trainer), _peak_memory(trainer.updater)),
         time=TimePlan(
             preparing=timing.prepared,

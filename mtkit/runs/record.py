@@ -64,6 +64,8 @@ def note_start(run: Prepared, step: int, made_with: Mapping[str, str], teachers:
                 part.label: validator.n_sentences for part, validator in zip(run.cfg.data.dev, parts, strict=True)
             },
             "epoch": asdict(run.epoch_size),
+            "learning_curve": run.learning_curve and asdict(run.learning_curve),
+            "tokens_an_update": run.tokens_an_update,
             "parameters": parameters_by_part(run.updater.model),
         }
         write_text(run.run_dir / "run.json", json.dumps(record, indent=1, ensure_ascii=False) + "\n")

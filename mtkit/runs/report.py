@@ -14,16 +14,18 @@ from mtkit.data.corpus import evenly_spaced
 from mtkit.data.mixture import Draw, uses
 from mtkit.evaluation.metrics.scores import MetricScore
 from mtkit.languages import SIDES
-from mtkit.pages.charts import Point, Series, line_chart, scatter_chart
+from mtkit.pages.charts import Band, Point, Series, line_chart, scatter_chart
 from mtkit.pages.page import duration, thousands, write_page
 from mtkit.runs import classifier_words, report_words
 from mtkit.runs.read import RunFiles, keep_test_scores, read_run
 from mtkit.runs.report_words import language, language_codes, names_languages, spoken
 from mtkit.runs.students import frontier
 from mtkit.tokens.changed_characters import Changes
+from mtkit.training.preparation.learning_curve import LearningCurve
 from mtkit.training.preparation.tokenizer_report import RARE_BELOW
 
 _MOST_POINTS = 400  # of a curve
+_CURVE_POINTS = 40  # of the expected BLEU
 _MOST_VALIDATIONS = 8  # with samples on the page
 _PARTS = {  # of the model, in words
     "src_embedding": "embeddings of source pieces",
@@ -231,7 +233,22 @@ def _charts(run: RunFiles) -> Iterator[Markup]:
     ):
         series = [_series(name, entries, key) for name, entries, key in lines]
         if drawn := [line for line in series if line.xs]:
-            yield line_chart(drawn, x_label="step", y_label=y_label, title=title)
+            band = _expected_bleu(run) if any(key == "bleu" for _, _, key in lines) else None
+            yield line_chart(drawn, x_label="step", y_label=y_label, title=title, band=band)
+
+
+def _expected_bleu(run: RunFiles) -> Band | None:
+    """Return the BLEU that the learning curve of measured runs leads to up to the last validation; None without one."""
+    record, last = run.record.get("learning_curve"), run.validations[-1]["step"]
+    if not record or not last:
+        return None
+    curve, tokens = LearningCurve(**record), run.record["tokens_an_update"]
+    steps = [last * i / _CURVE_POINTS for i in range(1, _CURVE_POINTS + 1)]
+    found = [(step, bleu) for step in steps if (bleu := curve.after(step * tokens))]
+    if len(found) < 2:
+        return None
+    lows, highs = [bleu.low for _, bleu in found], [bleu.high for _, bleu in found]
+    return Band("BLEU of four of five measured runs", [step for step, _ in found], lows, highs)
 
 
 def _of_dev_sets(run: RunFiles, figure: str, words: str) -> list[tuple[str, list[dict[str, Any]], str]]:

@@ -53,7 +53,7 @@ class Trainer:
         self.budget = Budget(run.cfg.train, since)
         self.state = TrainState(train_fingerprint=run.train_fingerprint, dev_fingerprint=run.validator.fingerprint)
         self._saved: tuple[int, int] | None = None  # the newest checkpoint's step, and the last one validated by then
-        self._outlook = Outlook(run.epoch_size.n_updates, run.text.worth)
+        self._outlook = Outlook(run.epoch_size.n_updates, run.text.worth, run.expected_bleu)
         self._start: Start | None = None  # to go back to while there is no checkpoint
         self._running_since = time.monotonic()
         self._seconds_before = 0.0

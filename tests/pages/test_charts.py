@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mtkit.pages.charts import Bars, Point, Series, bar_chart, line_chart, scatter_chart
+from mtkit.pages.charts import Band, Bars, Point, Series, bar_chart, line_chart, scatter_chart
 
 
 def parsed(chart):
@@ -53,6 +53,16 @@ def test_several_lines_share_their_axes():
     (ax0, ay0), (ax1, ay1), (bx0, by0), (bx1, by1) = places(chart)
     assert (bx1, by1) == (ax1, ay1)
     assert (bx0, by0) == pytest.approx(((ax0 + ax1) / 2, (ay0 + ay1) / 2), abs=0.1)
+
+
+def test_a_band_lies_between_its_lows_and_highs_and_shares_the_axes():
+    band = Band("expected", [0, 10], [1, 2], [3, 8])
+    chart = line_chart([Series("a", [0, 10], [1, 8])], x_label="step", y_label="BLEU", title="BLEU", band=band)
+    (low, high), (outline, _) = places(chart), elements(chart, "path", class_="band")
+    corners = [tuple(map(float, corner.split())) for corner in outline.get("d")[1:-1].split("L")]
+    assert corners[0] == low and corners[2] == high  # the first low and the last high are the ends of the line
+    assert corners[1][0] == high[0] and high[1] < corners[1][1] < low[1]
+    assert "expected" in str(chart)
 
 
 def test_a_missing_value_is_a_gap_and_not_zero():

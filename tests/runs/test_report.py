@@ -364,6 +364,17 @@ def test_it_says_what_the_curves_mean(bare_run, bleus, losses, said):
     assert said is None or said in words
 
 
+def test_the_curve_of_bleu_has_a_band_where_the_run_has_a_forecast(bare_run):
+    folder = bare_run(bleus=[5.0, 9.0])
+    assert 'path class="band"' not in write_report(folder).read_text()
+    record = {"learning_curve": {"n_pairs": 10_000, "trigrams": 0.6}, "tokens_an_update": 50_000}
+    (folder / "run.json").write_text(json.dumps(record))
+    page = write_report(folder).read_text()
+    assert page.count('<path class="band"') == 2  # in the chart and in its legend
+    (folder / "run.json").write_text(json.dumps({**record, "tokens_an_update": 10}))  # before the first forecast
+    assert 'path class="band"' not in write_report(folder).read_text()
+
+
 def test_it_names_the_original_model_and_the_teachers(config_of, tmp_path):
     cfg = config_of(tmp_path / "run", init_from="/runs/general/model")
     write_config(cfg, {})

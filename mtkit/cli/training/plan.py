@@ -237,6 +237,7 @@ def _course_rows(plan: plans.RunPlan) -> list[tuple[str, str]]:
     epochs = "" if plan.steps is None else f" ({plan.steps / plan.steps_per_epoch:.1f} epochs)"
     return [
         ("steps", f"{plan.steps_per_epoch:,} an epoch, {steps} in all{epochs}" + (plan.expect and f": {plan.expect}")),
+        *([("dev BLEU", f"about {plan.bleu}, as four of five measured runs")] if plan.bleu else []),
         ("ended by", ends),
         ("speed", f"{1000 * took.update:,.0f} ms a step, {plan.targets_per_s:,.0f} {plan.words.target}s a second"),
         ("validation", f"{took.validation:.1f} s{looks}; a checkpoint {took.saving:.1f} s"),

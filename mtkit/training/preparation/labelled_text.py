@@ -44,6 +44,9 @@ class LabelledText:
     dev: list[EncodedCorpus]  # of each dev set
     worth: Mapping[int, str] = field(default_factory=dict)  # how many updates a classifier needs, its task decides
 
+    def learning_curve(self, cfg: Config) -> None:
+        """Return None: classifiers have no BLEU."""
+
     def sampler(self, cfg: Config) -> SubwordSampler | None:
         """Segment the text, but not the labels."""
         sampling = cfg.tokenizer.src.sampling

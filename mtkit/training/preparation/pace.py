@@ -16,6 +16,7 @@ from mtkit.data.batching import make_batch
 from mtkit.data.encoded import EncodedCorpus
 from mtkit.data.mixture import Mixture, draws_of, uniform
 from mtkit.training.preparation.auto_batch import pairs_of_length
+from mtkit.training.preparation.learning_curve import ExpectedBleu
 from mtkit.training.preparation.rule import (
     BATCH_SIZES,
     DROPOUTS,
@@ -148,9 +149,17 @@ class Outlook:
     The first forecast rests on a few seconds, in which other programs may leave more of the machine than later.
     """
 
-    def __init__(self, updates_per_epoch: int, worth: Mapping[int, str] = WORTH_OF_TRANSLATOR) -> None:
-        """worth: for each number of updates, the expected quality of a run with fewer, in words."""
-        self._worth = worth
+    def __init__(
+        self,
+        updates_per_epoch: int,
+        worth: Mapping[int, str] = WORTH_OF_TRANSLATOR,
+        bleu_after: Callable[[int], ExpectedBleu | None] = lambda _: None,
+    ) -> None:
+        """worth: for each number of updates, the expected quality of a run with fewer, in words.
+
+        bleu_after: returns the BLEU on dev to expect after a number of updates; None: there is no forecast.
+        """
+        self._worth, self._bleu_after = worth, bleu_after
         self._updates_per_epoch = updates_per_epoch
         self._forecast = 0
         self._before: tuple[int, float] | None = None  # step and fraction at the latest look
@@ -180,14 +189,22 @@ class Outlook:
     def _log(self, n_updates: int, beginning: str, is_news: bool) -> None:
         """Log a forecast, as a warning if it is bad news."""
         tell = log.warning if is_news and worth_of(n_updates, self._worth) else log.info
-        tell(f"{beginning} {expectation(n_updates, n_updates / self._updates_per_epoch, self._worth)}")
+        epochs, bleu = n_updates / self._updates_per_epoch, self._bleu_after(n_updates)
+        tell(f"{beginning} {expectation(n_updates, epochs, self._worth, bleu)}")
         self._forecast = n_updates
 
 
-def expectation(n_updates: int, epochs: float, worth_below: Mapping[int, str] = WORTH_OF_TRANSLATOR) -> str:
+def expectation(
+    n_updates: int,
+    epochs: float,
+    worth_below: Mapping[int, str] = WORTH_OF_TRANSLATOR,
+    bleu: ExpectedBleu | None = None,
+) -> str:
     """Return the length of a run and its expected quality: "about 90 updates, 0.2 epochs: expect nothing usable"."""
-    length = f"about {counted(n_updates, 'update')}, {epochs:.1f} epochs"
-    return f"{length}: {worth}" if (worth := worth_of(n_updates, worth_below)) else length
+    parts = [f"about {counted(n_updates, 'update')}, {epochs:.1f} epochs"]
+    parts += [f"expect a dev BLEU of {bleu}"] if bleu else []
+    parts += [worth] if (worth := worth_of(n_updates, worth_below)) else []
+    return ": ".join(parts[:2]) + "".join(f"; {part}" for part in parts[2:])
 
 
 def worth_of(n_updates: int, worth_below: Mapping[int, str] = WORTH_OF_TRANSLATOR) -> str:

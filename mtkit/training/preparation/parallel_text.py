@@ -34,6 +34,7 @@ from mtkit.text.capitals import is_in_small_letters
 from mtkit.text.sentences import share_of_several
 from mtkit.text.words import n_letters
 from mtkit.tokens.tokenizer import Tokenizer
+from mtkit.training.preparation.learning_curve import LearningCurve, learning_curve
 from mtkit.training.preparation.orientation import check_texts
 from mtkit.training.preparation.pace import WORTH_OF_TRANSLATOR
 from mtkit.training.preparation.tokenizer_report import TokenizerReport, report_by_counts
@@ -58,6 +59,10 @@ class ParallelText:
     dev_pairs: list[list[Pair]]  # the same as text
     suite: Suite | None
     worth: Mapping[int, str] = field(default_factory=lambda: WORTH_OF_TRANSLATOR)
+
+    def learning_curve(self, cfg: Config) -> LearningCurve | None:
+        """See TrainingText."""
+        return learning_curve(cfg, self.train, self.dev)
 
     def sampler(self, cfg: Config) -> Sampler | None:
         """See TrainingText."""

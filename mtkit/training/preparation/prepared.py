@@ -12,6 +12,7 @@ from mtkit.data.encoded import EncodedCorpus
 from mtkit.data.feed import BatchStream, EpochSize
 from mtkit.data.mixture import CorpusUse, Draw, Mixture, draws_of, scores_fingerprint, uses
 from mtkit.data.overlap import Overlap
+from mtkit.training.preparation.learning_curve import ExpectedBleu, LearningCurve
 from mtkit.training.preparation.text import TrainingText
 from mtkit.training.update.checkpoint import Checkpoints
 from mtkit.training.update.optimizer_step import Updater
@@ -64,6 +65,21 @@ class Prepared:
             mean(size.padding_share for size in self.epoch_sizes),
             is_exact=False,
         )
+
+    @cached_property
+    def learning_curve(self) -> LearningCurve | None:
+        """The BLEU on dev to expect during the run; None if it is unlike the measured runs."""
+        return self.text.learning_curve(self.cfg)
+
+    @property
+    def tokens_an_update(self) -> int:
+        """The tokens of the longer side in the batches of an update, at most."""
+        return self.cfg.train.n_batch_tokens * self.cfg.train.accumulate
+
+    def expected_bleu(self, n_updates: int) -> ExpectedBleu | None:
+        """Return the BLEU on dev to expect after n_updates; None outside the range of the measured runs."""
+        curve = self.learning_curve
+        return None if curve is None else curve.after(n_updates * self.tokens_an_update)
 
     def uses_in(self, n_updates: int, stages: Sequence[int] | None = None) -> list[CorpusUse]:
         """Return how much a run of this many updates draws from each corpus, in these stages or in all."""

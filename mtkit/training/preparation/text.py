@@ -11,6 +11,7 @@ from mtkit.data.feed import Sampler
 from mtkit.model.network import Network
 from mtkit.runtime import Precision
 from mtkit.tokens.tokenizer import Tokenizer
+from mtkit.training.preparation.learning_curve import LearningCurve
 from mtkit.training.preparation.tokenizer_report import TokenizerReport
 from mtkit.training.validation.forecast import ValidationCost
 from mtkit.training.validation.validator import DevScores, Validator
@@ -30,6 +31,9 @@ class TrainingText(Protocol):
     @property
     def worth(self) -> Mapping[int, str]:
         """For each number of updates, the expected quality of a run with fewer, in words."""
+
+    def learning_curve(self, cfg: Config) -> LearningCurve | None:
+        """Return the BLEU on dev to expect during the run; None if it is unlike the measured runs."""
 
     def sampler(self, cfg: Config) -> Sampler | None:
         """Return the sampler that segments the training text differently in each epoch; None without sampling."""

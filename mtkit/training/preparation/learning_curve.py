@@ -1,0 +1,74 @@
+"""Forecast the dev BLEU of a translator by a learning curve that was fitted to measured runs.
+
+    BLEU = ceiling / (1 + (half / tokens) ** slope)
+    ceiling = 59.03 * trigrams ** 1.61        the BLEU that ever more updates would approach
+    half = 0.28 * (pairs / 10,000) ** 0.30    million tokens after which half of it is reached
+
+tokens: of all batches so far, in millions (slope: 1.80). trigrams: the share of the dev translations' sequences of
+three tokens that also occur in the training translations. It is low if there is little training text, if dev is about
+something else, and if the target language has many word forms. `scripts/results/curves.tsv` has the points, and
+`scripts/bench/learning_curve.py` fits the numbers.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mtkit.config.schema import Config
+from mtkit.data.encoded import EncodedCorpus, EncodedSide, Int64s
+from mtkit.tokens.special_ids import PAD_ID
+
+CEILING, CEILING_POWER, HALF, HALF_POWER, SLOPE = 59.03, 1.61, 0.28, 0.30, 1.80
+SPREAD = 0.15  # of the natural logarithm of BLEU: four of five runs were closer to the curve of the other texts
+_BITS = 21  # of a token's id, which is below 2^21
+_PAIRS, _MILLION_TOKENS = (3_000, 300_000), (0.15, 10.0)  # the measured range, a little widened
+_WIDTH, _MOST_LAYERS = 256, 3
+
+
+@dataclass(frozen=True)
+class ExpectedBleu:
+    """A forecast of BLEU, 0 to 100; four of five measured runs ended between low and high."""
+
+    low: float
+    middle: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.middle:.0f} ({self.low:.0f} to {self.high:.0f})"
+
+
+@dataclass(frozen=True)
+class LearningCurve:
+    """The BLEU on dev to expect after each number of tokens, for one training text and one dev text."""
+
+    n_pairs: int
+    trigrams: float  # share, 0 to 1
+
+    def after(self, n_tokens: float) -> ExpectedBleu | None:
+        """Return the forecast after batches of n_tokens in all; None outside the range of the measured runs."""
+        millions = n_tokens / 1e6
+        if not _MILLION_TOKENS[0] <= millions <= _MILLION_TOKENS[1] or not self.trigrams:
+            return None
+        half = HALF * (self.n_pairs / 10_000) ** HALF_POWER
+        middle = CEILING * self.trigrams**CEILING_POWER / (1 + (half / millions) ** SLOPE)
+        return ExpectedBleu(middle * math.exp(-SPREAD), middle, min(100.0, middle * math.exp(SPREAD)))
+
+
+def learning_curve(cfg: Config, train: EncodedCorpus, dev: Sequence[EncodedCorpus]) -> LearningCurve | None:
+    """Return the curve of a run; None for runs unlike those measured, such as larger ones or those without a budget."""
+    model, is_new = cfg.model, cfg.train.init_from is None and cfg.train.schedule == "schedule_free"
+    n_layers = max(model.n_encoder_layers, model.n_decoder_layers)
+    is_known = is_new and model.d_model == _WIDTH and n_layers <= _MOST_LAYERS and model.decoder == "attention"
+    if not is_known or not _PAIRS[0] <= train.n_pairs <= _PAIRS[1]:
+        return None
+    known, wanted = np.unique(_trigrams(train.tgt)), np.concatenate([_trigrams(corpus.tgt) for corpus in dev])
+    train.release()
+    return LearningCurve(train.n_pairs, round(float(np.isin(wanted, known).mean()), 4))
+
+
+def _trigrams(side: EncodedSide) -> Int64s:
+    """Return a number for each sequence of three tokens in sentences that have two PADs before and after them."""
+    ids = np.insert(side.ids.astype(np.int64), np.repeat(side.starts, 2), PAD_ID)
+    return (ids[:-2] << 2 * _BITS) | (ids[1:-1] << _BITS) | ids[2:]

@@ -1,0 +1,109 @@
+"""Fit the learning curve that forecasts BLEU to measured runs, and show how far off it is.
+
+    .venv/bin/python scripts/bench/learning_curve.py scripts/results/curves.tsv
+
+The curve is in `mtkit.training.preparation.learning_curve`. A line of the file is a validation: text, run, pairs,
+trigrams, tokens of all batches in millions, dev BLEU, and `fit` or `check`. The squares of the differences of
+logarithms are least for the lines with `fit`; a text with several runs weighs as much as the root of their number.
+Each text is then left out in turn, and the last validations of its runs are compared with the curve of the others.
+Runs with `check` were made after the fit and are compared with the curve of all.
+"""
+
+import argparse
+import csv
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+Curve = tuple[float, float, float, float, float]  # ceiling and its power, half and its power, slope
+_FROM_BLEU, _FROM_MILLIONS = 5.0, 0.15  # below, a validation says little
+
+
+@dataclass(frozen=True)
+class Validation:
+    """A point of a run's curve."""
+
+    text: str
+    run: str
+    pairs: int
+    trigrams: float
+    millions: float
+    bleu: float
+    role: str
+
+
+def main() -> None:
+    """Print the curve, and each run beside the curve of all other texts."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", type=Path)
+    with parser.parse_args().runs.open(encoding="utf-8", newline="") as file:
+        points = read(csv.DictReader(file, delimiter="\t"))
+    fitted = [point for point in points if point.role == "fit"]
+    curve = fit(fitted)
+    names = ("CEILING", "CEILING_POWER", "HALF", "HALF_POWER", "SLOPE")
+    print(", ".join(f"{name} {value:.2f}" for name, value in zip(names, curve, strict=True)))
+    differences = []
+    for text in sorted({point.text for point in fitted}):
+        others = fit([point for point in fitted if point.text != text])
+        differences += [shown(run, others) for run in ends(fitted) if run.text == text]
+    sizes = sorted(map(abs, differences))
+    print(f"four of five are closer than {sizes[math.ceil(0.8 * len(sizes)) - 1]:.3f} (natural logarithm)\nchecks:")
+    for run in ends([point for point in points if point.role == "check"]):
+        shown(run, curve)
+
+
+def read(rows: Iterable[Mapping[str, str]]) -> list[Validation]:
+    """Return the lines of the file."""
+
+    def validation(row: Mapping[str, str]) -> Validation:
+        trigrams, millions, bleu = (float(row[key]) for key in ("trigrams", "millions", "dev_bleu"))
+        return Validation(row["text"], row["run"], int(row["pairs"]), trigrams, millions, bleu, row["role"])
+
+    return [validation(row) for row in rows]
+
+
+def fit(points: Sequence[Validation]) -> Curve:
+    """Return the curve with the least weighted squares of differences of logarithms."""
+    points = [point for point in points if point.bleu >= _FROM_BLEU and point.millions >= _FROM_MILLIONS]
+    n_points = {run: len(list(group)) for run, group in itertools.groupby(sorted(p.run for p in points))}
+    runs_of = {text: len({p.run for p in points if p.text == text}) for text in {p.text for p in points}}
+    weights = torch.tensor([n_points[p.run] ** -1.0 * runs_of[p.text] ** -0.5 for p in points], dtype=torch.float64)
+    columns = [[p.trigrams, p.pairs / 10_000, p.millions, p.bleu] for p in points]
+    trigrams, pairs, millions, bleu = torch.tensor(columns, dtype=torch.float64).log().T
+    values = torch.tensor([4.0, 1.5, -1.2, 0.3, 0.6], dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.LBFGS([values], max_iter=500, line_search_fn="strong_wolfe", tolerance_change=1e-12)
+
+    def loss() -> float:
+        optimizer.zero_grad()
+        ceiling, power, half, half_power, slope = values
+        steps = slope.exp() * (half + half_power * pairs - millions)
+        squares = (weights * (ceiling + power * trigrams - torch.nn.functional.softplus(steps) - bleu) ** 2).sum()
+        squares.backward()
+        return float(squares.item())
+
+    optimizer.step(loss)  # type: ignore[no-untyped-call]
+    ceiling, power, half, half_power, slope = values.tolist()
+    return math.exp(ceiling), power, math.exp(half), half_power, math.exp(slope)
+
+
+def ends(points: Sequence[Validation]) -> list[Validation]:
+    """Return the last validation of each run."""
+    return list({point.run: point for point in points}.values())
+
+
+def shown(point: Validation, curve: Curve) -> float:
+    """Print a validation beside the curve; return the difference of their logarithms."""
+    ceiling, power, half, half_power, slope = curve
+    expected = ceiling * point.trigrams**power
+    expected /= 1 + (half * (point.pairs / 10_000) ** half_power / point.millions) ** slope
+    difference = math.log(point.bleu / expected)
+    print(f"{point.run:<24} {point.text:<20} expected {expected:5.1f} came {point.bleu:5.1f} ({difference:+.2f})")
+    return difference
+
+
+if __name__ == "__main__":
+    main()

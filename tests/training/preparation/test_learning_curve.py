@@ -1,0 +1,115 @@
+"""The forecast of BLEU: its shares counted by hand, its curve, and the runs for which there is none."""
+
+import csv
+import importlib
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtkit.config.schema import Config
+from mtkit.data.encoded import EncodedSide, starts_of
+from mtkit.training.preparation import learning_curve as curves
+from mtkit.training.preparation.learning_curve import LearningCurve, learning_curve
+from mtkit.training.preparation.pace import expectation
+
+ROOT = Path(__file__).parents[3]
+
+
+def corpus(*sentences, n_pairs=None):
+    """The parts of an EncodedCorpus that the forecast uses."""
+    lengths = np.array([len(ids) for ids in sentences], np.int32)
+    ids = np.array([token for ids in sentences for token in ids], np.uint16)
+    return SimpleNamespace(
+        tgt=EncodedSide(ids, starts_of(lengths), lengths), n_pairs=n_pairs or len(sentences), release=lambda: None
+    )
+
+
+def budgeted(config_of, tmp_path, model=(), **train) -> Config:
+    cfg = config_of(tmp_path / "run")
+    changes = {"schedule": "schedule_free", "budget": "6m", **train}
+    wide = {"d_model": 256, "n_encoder_layers": 2, "n_decoder_layers": 1, **dict(model)}
+    return cfg.model_copy(
+        update={"train": cfg.train.model_copy(update=changes), "model": cfg.model.model_copy(update=wide)}
+    )
+
+
+def test_the_share_of_known_trigrams_is_as_counted_by_hand(config_of, tmp_path):
+    train = corpus([5, 6, 7], [8, 9], n_pairs=10_000)
+    # With two PADs around each: (00 5), (0 5 6) and (5 6 9) of 5 6 9, of which the first two are known, and (6 9 0),
+    # which is not, though 8 9 0 is; then (9 0 0), and (0 0 8), which are.
+    found = learning_curve(budgeted(config_of, tmp_path), train, [corpus([5, 6, 9])])
+    assert found == LearningCurve(10_000, round(3 / 5, 4))
+
+
+def test_sentences_that_meet_make_no_trigram(config_of, tmp_path):
+    train = corpus([5, 6], [7, 8], n_pairs=10_000)  # (5 6 7) and (6 7 8) would be across them
+    found = learning_curve(budgeted(config_of, tmp_path), train, [corpus([5, 6, 7, 8])])
+    assert found == LearningCurve(10_000, round(4 / 6, 4))  # 0 0 5, 0 5 6, 7 8 0 and 8 0 0
+
+
+def test_half_of_the_ceiling_is_reached_after_the_tokens_named():
+    expected = LearningCurve(10_000, 1.0).after(curves.HALF * 1e6)
+    assert expected and expected.middle == pytest.approx(curves.CEILING / 2)
+
+
+@given(st.integers(3_000, 300_000), st.floats(0.05, 1), st.floats(0.15e6, 9e6), st.floats(1.01, 1.1))
+def test_more_training_and_more_known_text_lead_to_more(n_pairs, share, n_tokens, more):
+    def middle(share, n_tokens):
+        expected = LearningCurve(n_pairs, share).after(n_tokens)
+        assert expected and expected.low < expected.middle < expected.high <= 100
+        return expected.middle
+
+    assert middle(share, n_tokens * more) > middle(share, n_tokens)
+    assert middle(min(1.0, share * more), n_tokens) >= middle(share, n_tokens)
+
+
+@pytest.mark.parametrize("n_tokens", [1_000, 100_000_000])
+def test_there_is_no_forecast_for_runs_shorter_or_longer_than_those_measured(n_tokens):
+    assert LearningCurve(10_000, 0.5).after(n_tokens) is None
+
+
+@pytest.mark.parametrize(
+    ("model", "train"),
+    [
+        ({"d_model": 512}, {}),
+        ({"n_encoder_layers": 6}, {}),
+        ({"decoder": "ssru"}, {}),
+        ({}, {"schedule": "cosine"}),
+        ({}, {"init_from": Path("old")}),
+    ],
+)
+def test_there_is_no_forecast_for_runs_unlike_those_measured(config_of, tmp_path, model, train):
+    text = corpus([5, 6, 7], n_pairs=10_000)
+    assert learning_curve(budgeted(config_of, tmp_path), text, [text])
+    assert learning_curve(budgeted(config_of, tmp_path, model, **train), text, [text]) is None
+
+
+def test_the_expected_bleu_stands_beside_the_length_of_the_run():
+    bleu = LearningCurve(10_000, 0.58).after(1_400 * 1024)
+    said = expectation(1400, 12.8, bleu=bleu)
+    assert (
+        bleu and said.startswith("about 1,400 updates, 12.8 epochs") and f"{bleu.middle:.0f} ({bleu.low:.0f} to" in said
+    )
+
+
+@pytest.fixture(scope="module")
+def bench():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "scripts" / "bench"))
+        yield importlib.import_module("learning_curve")
+
+
+@pytest.fixture(scope="module")
+def measured(bench):
+    with (ROOT / "scripts" / "results" / "curves.tsv").open(encoding="utf-8", newline="") as file:
+        return bench.read(csv.DictReader(file, delimiter="\t"))
+
+
+def test_the_numbers_are_those_of_the_measured_runs(bench, measured):
+    found = bench.fit([point for point in measured if point.role == "fit"])
+    used = (curves.CEILING, curves.CEILING_POWER, curves.HALF, curves.HALF_POWER, curves.SLOPE)
+    assert found == pytest.approx(used, abs=0.006)
