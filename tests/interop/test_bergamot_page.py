@@ -18,6 +18,7 @@ from mtkit.bundle import SHARE_OF_SMALL
 from mtkit.cli import app
 from mtkit.config.schema import Config
 from mtkit.interop.bergamot.page import write_keeper, write_translator
+from mtkit.text.lines import keep_edges
 
 # It answers as the engine's worker does. "How many bytes" tells what it loaded, and "crash" stops it.
 ENGINE = """
@@ -140,6 +141,39 @@ def test_text_in_one_case_reaches_the_engine_as_sentences(browser, exported):
         ]:
             translated(page, text, shown)
             assert page.evaluate("last[0].target.text") == f"asked: {sent}"
+
+
+def test_the_edges_of_translations_are_those_of_mtkit(browser, exported):
+    headings = [
+        ("Contact us", "Contactez-nous."),
+        ("Chapter 3", "Kapitel 3."),
+        ("What", "\u00bfQu\u00e9?"),
+        ("Wait !", "Attends !"),
+    ]
+    kept = [("It rains.", "Il pleut."), ("at night", "at 9 p.m."), ("Louis", "Louis XIV."), ("on the 3", "am 3.")]
+    other_scripts = [
+        ("\u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35", "Hello."),
+        ("\u0a4b;", "Who?"),
+        ("good", "\u597d\u3002"),
+        ("\u03c0\u03bf\u03b9\u03bf\u03c2;", "Who?"),
+    ]
+    edges = [
+        ("Name:", "Nom."),
+        ("Well\u2026", "Eh bien."),
+        ("- One", "Un."),
+        ("One, two \u2013", "Un, deux."),
+        ("(One)", "(Un)."),
+        ("a", ""),
+    ]
+    cases = [*headings, *kept, *other_scripts, *edges]
+    with served(exported) as (_, address), open_page(browser, address) as page:
+        shown = page.evaluate("cases => cases.map(([line, text]) => keepEdges(line, text))", cases)
+        page.wait_for_selector("body[data-ready]")
+        translated(page, "Contact letters\nIt rains:", "asked: Contact letters\nIT RAINS:")
+        page.evaluate("keepEdges = () => 'edges'")
+        translated(page, "One", "edges")
+    assert shown == [keep_edges(*case) for case in cases]
+    assert sum(text != translation for text, (_, translation) in zip(shown, cases, strict=True)) >= 8
 
 
 def test_it_opens_without_a_network_and_takes_a_new_version_as_a_whole(browser, exported, tmp_path):
