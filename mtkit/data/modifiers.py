@@ -6,10 +6,9 @@ where the source has none, because both may be headings. For text typed in a hur
 and ordinary case.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from itertools import chain
 from random import Random
 from typing import Any
@@ -22,13 +21,13 @@ from mtkit.config.schema import Config
 from mtkit.data.encoded import EncodedCorpus, EncodedSide, Int64s, PairsInMemory, concatenate, starts_of
 from mtkit.data.encoding import lengths_of
 from mtkit.data.subwords import SubwordSampler, repetitions_of
-from mtkit.languages import primary_code
 from mtkit.text.capitals import changeable_words, in_capitals, is_in_identifier, lower, upper, with_words
 from mtkit.text.scripts import scripts_of
 from mtkit.text.sentences import ends_without_space, final_marks, has_final_mark, without_final_mark
 from mtkit.tokens.placeholders import with_own_tokens
 from mtkit.tokens.segmentation import Keys, derived_keys, uniform
 from mtkit.tokens.special_ids import UNK_ID
+from mtkit.tokens.spelling import SHORTEST, TYPED, misspelt
 from mtkit.tokens.tokenizer import Tokenizer
 
 CASES: tuple[ModifierName, ...] = ("capitals", "lower_case", "title_case")  # a pair has at most one of them
@@ -36,18 +35,6 @@ _OTHERS: tuple[ModifierName, ...] = ("joined", "no_final_mark", "typos")
 _MOST_JOINED = 4  # sentences in a line
 
 _SCRIPTS_WITH_CASE = {"Latin", "Greek", "Cyrillic", "Armenian"}
-_SHORTEST_WITH_TYPO = 3  # letters
-# Letters that keys write one by one: Latin to Arabic, Georgian, and Latin and Greek with accents.
-_TYPED = re.compile(r"[^\W\d_\u0700-\u109f\u1100-\u1dff\u2000-\U0010ffff]+(?:['’][^\W\d_\u0700-\U0010ffff]+)*")
-# The rows of letters of keyboards by script and, where they differ, by language; each row begins further to the right.
-_QWERTZ = "qwertzuiop", "asdfghjkl", "yxcvbnm"
-_ROWS = {
-    "Latin": ("qwertyuiop", "asdfghjkl", "zxcvbnm"),
-    "Cyrillic": ("йцукенгшщзхъ", "фывапролджэ", "ячсмитьбю"),
-    "Greek": (" ςερτυθιοπ", "ασδφγηξκλ", "ζχψωβνμ"),
-    **dict.fromkeys(("de", "cs", "sk", "sl", "hr", "hu", "sq"), _QWERTZ),
-    "fr": ("azertyuiop", "qsdfghjklm", "wxcvbn"),
-}
 _OF_MODIFIERS = 2  # number of this stream of random numbers; 0 and 1 are those of subwords, by side
 _OF_A_PAIR = len(CASES) + len(_OTHERS)  # number of the key from which the changes of one pair are drawn
 
@@ -119,43 +106,15 @@ def _with_typo(src: str, tgt: str, random: Random, lang: str | None) -> str:
     words = [
         word
         for word in changeable_words(src)
-        if len(word[0]) >= _SHORTEST_WITH_TYPO
+        if len(word[0]) >= SHORTEST
         and word[0] not in in_target
-        and _TYPED.fullmatch(word[0])
+        and TYPED.fullmatch(word[0])
         and not is_in_identifier(word)
     ]
     if not words:
         return src
     word = random.choice(words)
-    return src[: word.start()] + _misspelt(word[0], random, lang) + src[word.end() :]
-
-
-def _misspelt(word: str, random: Random, lang: str | None) -> str:
-    """Return a word with one typo; the first letter stays, because people rarely get it wrong."""
-    i = random.randrange(1, len(word))
-    before, letter, after = word[:i], word[i], word[i + 1 :]
-    kind = random.choice(("neighbour", "doubled", "missing", "swapped"))
-    if kind == "neighbour" and (keys := _neighbours(lang).get(letter.lower())):
-        key = random.choice(keys)
-        return before + (key.upper() if letter.isupper() else key) + after
-    if kind == "doubled":
-        return before + 2 * letter + after
-    if kind == "swapped" and after and letter != after[0]:
-        return before + after[0] + letter + after[1:]
-    return before + after
-
-
-@cache
-def _neighbours(lang: str | None) -> dict[str, str]:
-    """Return the keys around each key on the keyboard of a language; {} if mtkit does not know it."""
-    script = (scripts_of(lang) or ("Latin",))[0]
-    rows: Sequence[str] = _ROWS.get(primary_code(lang or "")) or _ROWS.get(script) or ()
-    keys = {(row, i): key for row, letters in enumerate(rows) for i, key in enumerate(letters) if key != " "}
-    steps = (0, -1), (0, 1), (1, -1), (1, 0), (-1, 0), (-1, 1)
-    return {
-        key: "".join(keys[place] for down, right in steps if (place := (row + down, i + right)) in keys)
-        for (row, i), key in keys.items()
-    }
+    return src[: word.start()] + misspelt(word[0], random, lang) + src[word.end() :]
 
 
 @dataclass(frozen=True)
