@@ -1,8 +1,8 @@
 """Save, verify and load a bundle: one folder with everything that translating needs.
 
 It contains `config.yaml`, `src.spm`, `tgt.spm`, `model.safetensors` and `manifest.json`, which has the sha256 of each
-of them, and of files added later: `alignment.npz`, `sides.npz`, `ctranslate2/`, `int8.json`, `shortlist.npz`,
-`confidence.json`.
+of them, and of files added later: `alignment.npz`, `words.npz`, `sides.npz`, `ctranslate2/`, `int8.json`,
+`shortlist.npz`, `confidence.json`.
 """
 
 import json

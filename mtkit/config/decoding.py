@@ -103,6 +103,11 @@ class DecodeConfig(Section):
         "model` lists them; default: data.src_lang",
     )
     tgt_lang: str | None = Field(None, description="language to translate to; see src_lang; default: data.tgt_lang")
+    as_typed: bool = Field(
+        False,
+        description="true: read text exactly as it is; false: read text in capitals or small letters, titles and words "
+        "with a typo as the training text writes them, if it has no such text",
+    )
     on_suspect: Literal["retry", "warn", "mark", "off"] = Field(
         "retry",
         description="how to handle translations that look wrong (empty, looping, far too short or long, copied, or "

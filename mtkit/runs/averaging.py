@@ -1,6 +1,7 @@
 """Average the weights of a run's checkpoints, or of models of the same shape, and write a bundle."""
 
 import shutil
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,8 @@ from mtkit.distributed.weights import load_weights
 from mtkit.errors import BundleError, CheckpointError, UsageError
 from mtkit.model.networks import network_to_load
 from mtkit.runs.record import read_record
+from mtkit.tokens.spelling import FILE as WORDS_FILE
+from mtkit.tokens.spelling import load_words, save_words
 from mtkit.tokens.tokenizer import load_tokenizers
 from mtkit.training.update.checkpoint import Checkpoints
 
@@ -115,11 +118,14 @@ def save_interpolated(base: BundleFiles, tuned: BundleFiles, share: float, out: 
     spm = tuned.folder / "src.spm", tuned.folder / "tgt.spm"
     save_bundle(out, weights, cfg, *spm, training=training)
     _copy_files_of_text(base, out)
+    words = [path for files in (base, tuned) if (path := bundle_file(files, WORDS_FILE))]
+    if len(words) == 2:  # the memory has words of its own, which are right
+        add_to_bundle(out, WORDS_FILE, lambda path: save_words(path, sum(map(load_words, words), Counter())))
 
 
 def _copy_files_of_text(files: BundleFiles, out: Path) -> None:
     """Copy what a bundle records of its training text, and what holds for other weights, too."""
-    for name in (ALIGNMENT_FILE, SIDES_FILE):
+    for name in (ALIGNMENT_FILE, SIDES_FILE, WORDS_FILE):
         if path := bundle_file(files, name):
             add_to_bundle(out, name, partial(shutil.copyfile, path))
 

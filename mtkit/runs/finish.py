@@ -96,7 +96,7 @@ def finish(run: Prepared, state: TrainState, model: Network, limits: Sequence[st
 def rehearse(run: Prepared, scores: DevScores) -> None:
     """Do the work of `finish` without choosing and writing the model, so that the caller can measure it."""
     run.validator.signed_scores(scores)
-    _ = run.text.alignment_lexicon  # which `finish` then has
+    _ = run.text.alignment_lexicon, run.text.words  # which `finish` then has
     refresh_report(run.run_dir)
 
 

@@ -131,7 +131,7 @@ class Capitals:
         forms = (word, title, capitals) if len(capitals) == len(word) else (word, title)  # ß becomes SS
         nats = {form: self._nats(form) + (0 if form is word else _SURELY) for form in forms}
         best = min(nats, key=nats.__getitem__)
-        return title if best == word and _starts_sentence(before) else best
+        return title if best == word and starts_sentence(before) else best
 
     def _lowered(self, match: re.Match[str], before: str) -> str:
         """Return a word as the training text usually writes it. before: the text before it."""
@@ -180,8 +180,8 @@ def is_in_identifier(word: re.Match[str]) -> bool:
     return is_dotted or any(letter.isdigit() or letter in "_/\\@$`" for letter in before + after[:1])
 
 
-def _starts_sentence(before: str) -> bool:
-    """Return whether a sentence starts behind this text, the last characters before a word in small letters."""
+def starts_sentence(before: str) -> bool:
+    """Return whether a sentence starts behind this text, such as the last characters before a word."""
     return bool(_SENTENCE_START.search(before)) and not ends_with_abbreviation(before)
 
 

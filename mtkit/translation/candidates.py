@@ -86,6 +86,7 @@ class Translation:
     faults: tuple[Fault, ...] = ()  # what looks wrong with the best candidate
     n_segments: int = 1  # into which a line that was too long, or had several sentences, was split
     is_long: bool = False  # the line was too long for the model
+    respelt: tuple[tuple[str, str], ...] = ()  # words that the model has read as others: as written, as read
     matches: "tuple[Match, ...]" = ()  # of a translation memory: the best one of the line, or of each of its segments
 
     @property

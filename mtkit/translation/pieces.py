@@ -19,6 +19,7 @@ from mtkit.text.lines import BREAK_TAG
 from mtkit.text.sentences import MASKS, part_spans, sentences
 from mtkit.tokens.placeholders import Replaced
 from mtkit.tokens.protected import NOTHING, Protected, Protector
+from mtkit.tokens.spelling import Respelt
 from mtkit.tokens.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Piece:
     prefix: tuple[int, ...] = ()  # target tokens that begin the translation
     gap: str | None = None  # the white space before it; None: as much as the translation puts between its sentences
     case: Case | None = None  # how it is written, if the model reads it as ordinary sentences; see `Capitals.like`
+    respelt: tuple[tuple[str, str], ...] = ()  # the words that the model reads as others; see `Respelt.words`
     is_of_long: bool = False  # it belongs to a line that was too long for the model
     inline: Inline | None = None  # the text with what is protected as codes, if the model reads the text without it
     match: "Match | None" = None  # the best one of a translation memory
@@ -83,15 +85,17 @@ class Cutter:
         protector: Protector,
         removed: Removed,
         usual: Callable[[str, PartOf | None], Usual | None] = lambda text, part_of: None,
+        respelt: Callable[[str, Sequence[str], PartOf | None], Respelt] = lambda text, kept, part_of: Respelt(text),
     ) -> None:
         """tokenizers: the source tokenizers of all models; the first one's placeholders apply.
 
         removed: what mtkit removes from a text before the model reads it: nothing, all protected parts if the model
         cannot know one of them, or all protected parts in any case.
         usual: returns a text in unusual case as the model should read it, or None; see `Capitals.usual`.
+        respelt: returns a text with the words that the model should read; see `Spelling.read`.
         """
         self.tokenizers = tokenizers
-        self._usual = usual
+        self._usual, self._respelt = usual, respelt
         self.placeholders = tokenizers[0].placeholders
         self._protector = protector
         self._removed = removed
@@ -137,16 +141,24 @@ class Cutter:
         left = [
             source.text if inline is None else readable(inline) for source, inline in zip(sources, inlines, strict=True)
         ]
-        replaced = [self.replaced(text) for text in left]
+        kept = [[source.text[start:end] for start, end in source.protected.spans] for source in sources]
+        respelt = [self._respelt(text, of_text, part_of) for text, of_text in zip(left, kept, strict=True)]
+        replaced = [self.replaced(each.text) for each in respelt]
         usual = [self._usual(each.text, part_of) or Usual(each.text, None) for each in replaced]
         read = [replace(each, text=text) for each, (text, _) in zip(replaced, usual, strict=True)]
         ids = zip(
             *(tokenizer.encode_replaced([each.text for each in read]) for tokenizer in self.tokenizers), strict=True
         )
-        rows = zip(sources, ids, read, inlines, usual, strict=True)
+        rows = zip(sources, ids, read, inlines, usual, respelt, strict=True)
         return [
-            Piece(source.text, of_text, each, source.protected, gap=source.gap, inline=inline, case=case)
-            for source, of_text, each, inline, (_, case) in rows
+            Piece(
+                *(source.text, of_text, each, source.protected),
+                gap=source.gap,
+                inline=inline,
+                case=case,
+                respelt=words,
+            )
+            for source, of_text, each, inline, (_, case), (_, words) in rows
         ]
 
     def _inline(self, source: _Source) -> Inline | None:

@@ -1,12 +1,12 @@
 """Read lines as a model does: split them into pieces with token ids, and find their matches in a translation memory."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from mtkit.bundle import BundleFiles
+from mtkit.bundle import BundleFiles, bundle_file
 from mtkit.config.data import UNNAMED
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.tags import TOKENS
@@ -16,6 +16,8 @@ from mtkit.pair_files.lines import as_one_line, check_text
 from mtkit.text.capitals import Capitals, PartOf, Usual, is_in_capitals, is_in_small_letters, may_be_title
 from mtkit.tokens.placeholders import Replaced
 from mtkit.tokens.protected import Protector
+from mtkit.tokens.spelling import FILE as WORDS_FILE
+from mtkit.tokens.spelling import Respelt, Spelling, load_words
 from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.translation.direction import sides_of
 from mtkit.translation.pieces import REMOVED, Cutter, Matcher, Piece
@@ -43,6 +45,14 @@ class TrainingText:
         data = self._files.config.data
         return Capitals(self.sides.src.nats, data.src_lang, data.tgt_lang, self.sides.tgt.nats)
 
+    @cached_property
+    def spelling(self) -> Spelling | None:
+        """What reads words with a typo; None if the words of the training text are unknown."""
+        path = None if self._files is None else bundle_file(self._files, WORDS_FILE)
+        if path is None or self._files is None:
+            return None
+        return Spelling(load_words(path), self._files.config.data.src_lang)
+
     @property
     def has_few_in_small_letters(self) -> bool:
         """Whether nearly all lines of the source text have a capital."""
@@ -59,11 +69,12 @@ class Reader:
         tag: str | None = None,
         files: BundleFiles | None = None,
         by_sentence: bool = False,
+        as_typed: bool = False,
     ) -> None:
         """tokenizers: the source tokenizers of all models; the first one's placeholders apply.
 
         tag: token that begins each source. files: the first model's bundle; its training text decides how to read text
-        in capitals. by_sentence: each sentence of a line is a piece.
+        in capitals and words with a typo. by_sentence: each sentence of a line is a piece. as_typed: read all as it is.
         Raises DataError if a tokenizer does not have the tag.
         """
         self.tokenizers = [*tokenizers] if tag is None else [tokenizer.tagged(tag) for tokenizer in tokenizers]
@@ -72,6 +83,8 @@ class Reader:
         self.matcher: Matcher | None = None
         self.training_text = TrainingText(files)
         self._has_terms = False
+        self._words_of_terms: Collection[str] = ()
+        self._as_typed = as_typed
         self._protect(Protector(tokenizers[0], src_lang=None if files is None else files.config.data.src_lang))
 
     def _protect(self, protector: Protector) -> None:
@@ -81,7 +94,7 @@ class Reader:
         """
         self.protector = protector
         self.cutter, self.whole, self.bare = (
-            Cutter(self.tokenizers, protector, removed, self._usual) for removed in REMOVED
+            Cutter(self.tokenizers, protector, removed, self._usual, self._respelt) for removed in REMOVED
         )
 
     def protecting(self, patterns: Sequence[str]) -> "Reader":
@@ -97,10 +110,13 @@ class Reader:
         other._protect(self.protector)
         return other
 
-    def with_terms(self) -> "Reader":
-        """Return a reader that keeps the case of titles and small letters, because terms match text as written."""
+    def with_terms(self, words: Collection[str] = ()) -> "Reader":
+        """Return a reader that keeps the case of titles and small letters, because terms match text as written.
+
+        words: of the terms, in lower case, which stay as they are, too.
+        """
         other = copy(self)
-        other._has_terms = True
+        other._has_terms, other._words_of_terms = True, words
         other._protect(self.protector)
         return other
 
@@ -150,12 +166,21 @@ class Reader:
 
         None, too, if the model has learnt such text.
         """
+        if self._as_typed:
+            return None
         may_differ = is_in_capitals(text) or (
             not self._has_terms
             and (may_be_title(text) or (is_in_small_letters(text) and self.training_text.has_few_in_small_letters))
         )
         capitals = self.training_text.capitals if may_differ else None
         return capitals.usual(text, part_of) if capitals else None
+
+    def _respelt(self, text: str, kept: Sequence[str], part_of: PartOf | None) -> Respelt:
+        """Return a text with words of the training text in the place of those with a typo. kept: parts that stay."""
+        spelling = None if self._as_typed else self.training_text.spelling
+        if spelling is None:
+            return Respelt(text)
+        return spelling.read(text, kept, self._words_of_terms, part_of.before if part_of else "")
 
 
 def with_memory_of(reader: Reader, decode: DecodeConfig, files: BundleFiles | None) -> Reader:

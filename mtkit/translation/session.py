@@ -39,6 +39,8 @@ class Session:
         self.n_unfinished = 0
         self.n_moved = 0  # translations with a placeholder that the model did not place
         self.lines_moved: list[int] = []  # numbers of the first of them
+        self.n_respelt = 0  # words that the model has read as others
+        self.respelt: list[str] = []  # the first of them
         self.memory = Counter[str]()  # texts that were looked up in a translation memory, and those with matches
         self._search, self._reader = search, search.reader
         self._n_best = n_best
@@ -79,7 +81,12 @@ class Session:
     ) -> list[Translation]:
         reviewed = self.review.window(pieces, candidates)
         translations = [
-            replace(translation, src=line, matches=tuple(piece.match for piece in of_line if piece.match))
+            replace(
+                translation,
+                src=line,
+                matches=tuple(piece.match for piece in of_line if piece.match),
+                respelt=tuple(words for piece in of_line for words in piece.respelt),
+            )
             for line, of_line, translation in zip(lines, pieces, reviewed, strict=True)
         ]
         for piece in (piece for of_line in pieces for piece in of_line if piece.is_settled or not piece.is_blank):
@@ -88,6 +95,8 @@ class Session:
         self.n_unfinished += sum(not translation.finished for translation in translations)
         moved = [line for line, t in enumerate(translations, start=first_line) if t.n_best[0].n_moved]
         self._add_moved(len(moved), moved)
+        words = [f"{typed} as {read}" for translation in translations for typed, read in translation.respelt]
+        self._add_respelt(len(words), words)
         if self.terms is not None:
             for line, translation in enumerate(translations, start=first_line):
                 self.terms.add(self._reader.replaced(translation.src).text, translation.text, line)
@@ -104,6 +113,7 @@ class Session:
             "lines": self.n_lines,
             "unfinished": self.n_unfinished,
             "moved": [self.n_moved, self.lines_moved],
+            "respelt": [self.n_respelt, self.respelt],
             "memory": self.memory,
             "review": self.review.tally.note(),
             **({"terms": self.terms.note()} if self.terms is not None else {}),
@@ -114,6 +124,7 @@ class Session:
         self.n_lines += note["lines"]
         self.n_unfinished += note["unfinished"]
         self._add_moved(*note["moved"])
+        self._add_respelt(*note.get("respelt", (0, ())))
         self.memory.update(note.get("memory", {}))
         self.review.tally.absorb(note["review"])
         if self.terms is not None:
@@ -123,6 +134,10 @@ class Session:
         self.n_moved += n
         self.lines_moved = [*self.lines_moved, *lines][:_MOST_LISTED]
 
+    def _add_respelt(self, n: int, words: Sequence[str]) -> None:
+        self.n_respelt += n
+        self.respelt = list(dict.fromkeys([*self.respelt, *words]))[:_MOST_LISTED]
+
     def report(self) -> None:
         """Log the counts, if any is above 0."""
         warn_unfinished(self.n_unfinished, self.n_lines)
@@ -131,7 +146,13 @@ class Session:
         self.report_aids()
 
     def report_aids(self) -> None:
-        """Log how many texts were in the translation memory, if there is one, and which terms were met."""
+        """Log which words were read as others, how many texts the memory has, and which terms were met."""
+        if self.n_respelt:
+            listed = ", ".join(self.respelt) + (", ..." if len(self.respelt) == _MOST_LISTED else "")
+            log.info(
+                f"read {counted(self.n_respelt, 'unknown word')} as similar ones of the training text: {listed}; "
+                "decode.as_typed=true reads text as it is"
+            )
         if self._reader.matcher is not None:
             n = self.memory
             log.info(

@@ -12,6 +12,7 @@ from mtkit.errors import DataError, did_you_mean
 from mtkit.pair_files.lines import read_lines
 from mtkit.search.constraints import Constraints
 from mtkit.search.phrases import Matcher, Phrase, Requirement, Spelling, any_case, capitalised, chunks, folded
+from mtkit.text.capitals import changeable_words
 from mtkit.text.characters import tidied
 from mtkit.text.sentences import final_marks
 from mtkit.tokens.special_ids import UNK_ID
@@ -98,6 +99,11 @@ class Terminology:
     def from_lines(cls, lines: Sequence[str], tgt_tokenizer: Tokenizer, name: str = "terminology") -> "Terminology":
         """Read the lines of such a file. name: for messages."""
         return cls(*_Reader(name, tgt_tokenizer).read(lines), name)
+
+    @cached_property
+    def source_words(self) -> frozenset[str]:
+        """The words of the source terms, in lower case."""
+        return frozenset(word[0].lower() for term in self.terms for word in changeable_words(term.source))
 
     def _warn_of_bars(self, path: Path) -> None:
         """Warn of phrases that look like several, because spaces lack around the bar between them."""

@@ -73,7 +73,7 @@ class Translator:
         self.files = files
         self.is_ensemble = is_ensemble
         tokenizers = [src_tokenizer, *other_src_tokenizers]
-        reader = Reader(tokenizers, tag=decode.tag, files=files, by_sentence=by_sentence)
+        reader = Reader(tokenizers, tag=decode.tag, files=files, by_sentence=by_sentence, as_typed=decode.as_typed)
         self.src_tokenizer = reader.tokenizers[0]
         self.placeholders = reader.placeholders
         self.aligner = Aligner(engine, (self.src_tokenizer, tgt_tokenizer), files)
@@ -82,7 +82,7 @@ class Translator:
         self.terminology: Terminology | None = None
         if decode.terminology is not None:  # its phrases are words, even where a pattern matches them
             self.terminology = Terminology.load(decode.terminology, tgt_tokenizer.with_placeholders(()))
-            reader = reader.with_terms()
+            reader = reader.with_terms(self.terminology.source_words)
         self.reader = with_memory_of(reader, decode, files)
         self.utility: mbr.Utility | None = None  # chooses among decode.mbr_samples draws; None: expected chrF
 
@@ -163,7 +163,7 @@ class Translator:
     def with_terms(self, terminology: Terminology) -> "Translator":
         """Return a translator that uses this terminology."""
         other = copy(self)
-        other.terminology, other.reader = terminology, self.reader.with_terms()
+        other.terminology, other.reader = terminology, self.reader.with_terms(terminology.source_words)
         return other
 
     def __repr__(self) -> str:

@@ -1,6 +1,7 @@
 """Means of chosen checkpoints and of several models: their weights, and what is refused."""
 
 import shutil
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -23,6 +24,7 @@ from mtkit.config.reading.loading import load_config
 from mtkit.errors import BundleError, CheckpointError, UsageError
 from mtkit.runs.averaging import average_bundles, average_checkpoints, save_interpolated
 from mtkit.runs.train import train
+from mtkit.tokens.spelling import load_words, save_words
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +60,7 @@ def test_the_chosen_checkpoints_of_a_run_are_averaged(runs, tmp_path):
     of_text = {SHARE_OF_SEVERAL: 0.0, SHARE_OF_SMALL: 1.0, LETTERS_RATIO: round(tgt / src, 4)}
     assert bundle.manifest["training"] == {"step": 20, "averaged_steps": [18, 20], **of_text}
     assert load_bundle(runs / "a" / "model").manifest["training"].items() >= of_text.items()
+    assert load_words(runs / "a" / "model" / "words.npz") == Counter(corpus.paths[0].read_text("utf-8").split())
     assert bundle.src_tokenizer.fingerprint == load_bundle(runs / "a" / "model").src_tokenizer.fingerprint
 
 
@@ -67,19 +70,23 @@ def test_a_mean_keeps_what_is_known_of_the_training_text(runs, tmp_path, model):
         runs / model, [], tmp_path / "out"
     )
     assert bundle_file(read_bundle(tmp_path / "out"), "sides.npz") is None  # as in the run
-    copied = bundle_file(read_bundle(tmp_path / "out"), "alignment.npz")
-    assert copied is not None
-    assert copied.read_bytes() == (runs / "a" / "model" / "alignment.npz").read_bytes()
+    for name in ("alignment.npz", "words.npz"):
+        copied = bundle_file(read_bundle(tmp_path / "out"), name)
+        assert copied is not None
+        assert copied.read_bytes() == (runs / "a" / "model" / name).read_bytes()
 
 
 def test_an_adapted_model_knows_the_words_of_its_base(runs, tmp_path):
     shutil.copytree(runs / "b" / "model", tmp_path / "tuned")
     add_to_bundle(tmp_path / "tuned", "alignment.npz", lambda path: path.write_bytes(b"of little text"))
+    add_to_bundle(tmp_path / "tuned", "words.npz", lambda path: save_words(path, Counter({"gadget": 2})))
     base, tuned = read_bundle(runs / "a" / "model"), read_bundle(tmp_path / "tuned")
     save_interpolated(base, tuned, 0.5, tmp_path / "out")
     assert_mean(tmp_path / "out", *(folder / "model.safetensors" for folder in (base.folder, tuned.folder)))
     copied = bundle_file(read_bundle(tmp_path / "out"), "alignment.npz")
     assert copied is not None and copied.read_bytes() == (base.folder / "alignment.npz").read_bytes()
+    words = load_words(tmp_path / "out" / "words.npz")
+    assert words == load_words(base.folder / "words.npz") + Counter({"gadget": 2})  # which are right in its texts
 
 
 def test_an_adapted_model_has_the_facts_of_its_bases_text_and_its_search(runs, tmp_path):

@@ -29,7 +29,7 @@ def test_what_the_source_does_not_have_is_left_out_of_neither_a_prefix_nor_two_c
     translator = copying(by_sentence=True, beam_size=4)
     reading = translator.reader.training_text
     reading.capitals = Capitals(nats, "en", "fr", nats)
-    reading._files = replace(read_bundle(bundle), manifest={"training": {SHARE_OF_SMALL: 0.0}})
+    reading._files = replace(read_bundle(bundle), manifest={"sha256": {}, "training": {SHARE_OF_SMALL: 0.0}})
     search = translator.piece_search
     search._hypotheses = lambda *_: [[Hypothesis(LETTERS.encode(text), 0.0, 0.0, True) for text in hypotheses]]  # type: ignore[method-assign]
     [[piece]] = translator.pieces([src])
@@ -66,7 +66,7 @@ def test_text_without_capitals_is_read_as_a_sentence_unless_the_training_text_ha
     translator = copying(by_sentence=True)
     reading = translator.reader.training_text
     reading.capitals = Capitals(nats, "en", "fr", nats)
-    reading._files = replace(read_bundle(bundle), manifest={"training": training})
+    reading._files = replace(read_bundle(bundle), manifest={"sha256": {}, "training": training})
     [[segment]] = translator.segments(["it is hot"])
     assert segment.text == is_read
     assert translator.translate(["it is hot"]) == ["it is hot"]
@@ -87,7 +87,8 @@ def test_a_part_of_a_sentence_without_capitals_gets_none_at_its_start(bundle, te
     translator = copying(max_src_tokens=10)
     reader = translator.reader
     reader.training_text.capitals = Capitals(nats, "en", "fr", nats)
-    reader.training_text._files = replace(read_bundle(bundle), manifest={"training": {SHARE_OF_SMALL: 0.0}})
+    manifest = {"sha256": {}, "training": {SHARE_OF_SMALL: 0.0}}
+    reader.training_text._files = replace(read_bundle(bundle), manifest=manifest)
     [parts] = reader.pieces([text], limit=10)
     assert [part.replaced.text for part in parts] == read
     assert translator.translate([text]) == [translation]

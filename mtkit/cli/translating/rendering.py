@@ -61,6 +61,8 @@ class Rendering:
             tokens = zip(score.pieces, score.log_probs, strict=True)
             hypothesis["tokens"] = [[piece, round(log_prob, 6)] for piece, log_prob in tokens]
         record: dict[str, Any] = {"line": line, "src": translation.src, "hypotheses": hypotheses}
+        if translation.respelt:
+            record["read_as"] = dict(translation.respelt)
         if translation.matches:
             record["matches"] = [match.as_json() for match in translation.matches]
         if translation.faults:

@@ -90,6 +90,11 @@ class LabelledText:
         return None
 
     @property
+    def words(self) -> Mapping[str, int]:
+        """Nothing, because a classifier reads text as it is."""
+        return {}
+
+    @property
     def facts(self) -> dict[str, Any]:
         """See TrainingText: a classifier needs none."""
         return {}

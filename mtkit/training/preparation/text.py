@@ -55,6 +55,10 @@ class TrainingText(Protocol):
         """The lexicon of tokens, which mtkit learns from the training text at the first use; None for single texts."""
 
     @property
+    def words(self) -> Mapping[str, int]:
+        """How often the source side has each word, counted at the first use; empty for single texts."""
+
+    @property
     def facts(self) -> dict[str, Any]:
         """The facts about the training text that decide how to use the model, for the manifest."""
 

@@ -1,0 +1,45 @@
+"""Words with a typo: how lines are read, and how the user learns of it."""
+
+import json
+import logging
+
+from copying import copying
+
+from mtkit.cli.translating.rendering import Rendering
+from mtkit.text.capitals import Capitals
+from mtkit.tokens.spelling import Spelling
+
+SPELLING = Spelling(dict.fromkeys(("i", "see", "the", "house"), 99), "en")
+
+
+def test_words_with_a_typo_are_read_as_those_of_the_training_text_and_reported(caplog, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("mtkit"), "propagate", True)
+    caplog.set_level(logging.INFO, logger="mtkit")
+    translator = copying()
+    translator.reader.training_text.spelling = SPELLING
+    [translation, clean] = translator.stream(["i see teh hoouse", "i see the house"])
+    assert (translation.src, translation.text) == ("i see teh hoouse", "i see the house")
+    assert translation.respelt == (("teh", "the"), ("hoouse", "house")) and clean.respelt == ()
+    [message] = [record.getMessage() for record in caplog.records]
+    assert all(part in message for part in ("2 unknown words", "teh as the", "hoouse as house", "decode.as_typed"))
+    [record, _] = map(json.loads, Rendering(translator, as_json=True).lines([translation, clean], 1))
+    assert record["read_as"] == {"teh": "the", "hoouse": "house"}
+
+
+def test_text_stays_as_it_is_typed_where_it_is_protected_a_term_or_the_settings_say_so():
+    [typed, of_terms, protecting] = [copying(as_typed=True), copying(), copying()]
+    for translator in (typed, of_terms, protecting):
+        translator.reader.training_text.spelling = SPELLING
+        translator.reader.training_text.capitals = Capitals(lambda words: sum(map(str.isupper, words)), "en", "fr")
+    lines = ["i see teh house", "I SEE THE HOUSE"]
+    assert [piece.replaced.text for of_line in typed.pieces(lines) for piece in of_line] == lines
+    of_terms.reader = of_terms.reader.with_terms({"teh"})
+    assert of_terms.translate(["i see teh huose"]) == ["i see teh house"]
+    protecting.reader = protecting.reader.protecting(["teh h"])
+    assert protecting.translate(["i see teh huose"]) == ["i see teh house"]
+
+
+def test_a_part_of_a_sentence_that_is_too_long_does_not_begin_one():
+    translator = copying(max_src_tokens=9)
+    translator.reader.training_text.spelling = Spelling(dict.fromkeys(("see", "Two", "two"), 99), "en")
+    assert translator.translate(["Twp see, Twp two"]) == ["Two see, Twp two"]
