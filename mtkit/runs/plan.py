@@ -49,6 +49,7 @@ _PAIRS_TO_CHANGE = 100  # among which examples of `augment` are looked for
 _LINE_BYTES = 330  # of a line of metrics.jsonl
 _SAMPLES_BYTES = 1_500  # of one of its lines with translations
 _REPORT_BYTES = 150_000
+_LONGER = (2, 4, 8)  # times the updates
 _BYTES = 4  # of a weight, of its gradient, of each of Adam's two means
 
 
@@ -133,6 +134,7 @@ class RunPlan:
     ends: dict[str, int | None]  # each limit, and the step that reaches it; None: unpredictable
     expect: str  # what so few steps are worth, in words; "" if they may be enough
     bleu: ExpectedBleu | None  # on dev at the end; None: the run is unlike those that the forecast rests on
+    bleu_of_longer: dict[int, ExpectedBleu]  # with so many times the updates, as far as runs have been measured
     memory: MemoryPlan
     time: TimePlan
     disk: DiskPlan
@@ -232,6 +234,7 @@ def _plan(probe: Probe) -> RunPlan:
         ends=ends,
         expect=worth_of(steps, trainer.run.text.worth) if steps is not None and cfg.init_from is None else "",
         bleu=trainer.run.expected_bleu(steps) if steps is not None else None,
+        bleu_of_longer=_bleu_of_longer(trainer, steps) if steps is not None else {},
         memory=MemoryPlan(_estimated_memory(trainer), _peak_memory(trainer.updater)),
         time=TimePlan(
             preparing=timing.prepared,
@@ -274,6 +277,12 @@ def _ends(probe: Probe, steps_per_epoch: int) -> tuple[dict[str, int | None], in
     if total is not None and total == ends.get("max_minutes"):
         timing.update = probe.update_by_clock
     return ends, total, total and math.ceil(total / every)
+
+
+def _bleu_of_longer(trainer: Trainer, steps: int) -> dict[int, ExpectedBleu]:
+    """Return the BLEU on dev to expect with twice, four times and eight times the steps."""
+    expected = {times: trainer.run.expected_bleu(times * steps) for times in _LONGER}
+    return {times: bleu for times, bleu in expected.items() if bleu is not None}
 
 
 def _seconds(timing: Timing, steps: int, n_validations: int) -> float:

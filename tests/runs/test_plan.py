@@ -21,6 +21,8 @@ from mtkit.runs import plan as planning
 from mtkit.runs import probe
 from mtkit.runs.plan import make_plan
 from mtkit.runs.train import train
+from mtkit.training.preparation.learning_curve import ExpectedBleu
+from mtkit.training.preparation.parallel_text import ParallelText
 from mtkit.training.update.optimizer_step import Updater
 from mtkit.training.validation import forecast
 from mtkit.training.validation.forecast import ValidationCost
@@ -234,6 +236,7 @@ def test_the_command_prints_the_figures(make_config, tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert found["steps"] == 20
+    assert (found["bleu"], found["bleu_of_longer"]) == (None, {})  # a tiny model, unlike those measured
     assert found["exports"]["ctranslate2"] == []
     [problem] = found["exports"]["marian"]
     assert re.search(r"Marian .*model\.positions=sinusoidal; only marian", problem)
@@ -242,6 +245,17 @@ def test_the_command_prints_the_figures(make_config, tmp_path, monkeypatch):
     assert "20 in all" in result.stdout
     assert "other programs used 1.4 of 2 cores" in result.stdout
     assert "export to ctranslate2" in result.stdout
+
+
+def test_the_bleu_to_expect_stands_in_the_plan_also_of_longer_runs(make_config, tmp_path, monkeypatch):
+    monkeypatch.setattr("mtkit.console.set_up_logging", lambda quiet: None)  # other tests watch the log
+    cfg: Config = make_config()
+    n_tokens = cfg.train.n_batch_tokens * cfg.train.accumulate * 20  # of the run; the curve below ends at 5 times that
+    curve = SimpleNamespace(after=lambda n: ExpectedBleu(8, n / n_tokens, 30) if n <= 5 * n_tokens else None)
+    monkeypatch.setattr(ParallelText, "learning_curve", lambda self, cfg: curve)
+    (tmp_path / "c.yaml").write_text(dump_config(cfg), encoding="utf-8")
+    shown = CliRunner().invoke(app, ["--quiet", "plan", str(tmp_path / "c.yaml"), "--seconds", "1"]).stdout
+    assert "1 (8 to 30)" in shown and "2 times: 2 (8 to 30), 4 times: 4 (8 to 30)" in shown and "8 times" not in shown
 
 
 @pytest.mark.parametrize("used", ["1.4 of 2 cores", None])

@@ -237,7 +237,7 @@ def _course_rows(plan: plans.RunPlan) -> list[tuple[str, str]]:
     epochs = "" if plan.steps is None else f" ({plan.steps / plan.steps_per_epoch:.1f} epochs)"
     return [
         ("steps", f"{plan.steps_per_epoch:,} an epoch, {steps} in all{epochs}" + (plan.expect and f": {plan.expect}")),
-        *([("dev BLEU", f"about {plan.bleu}, as four of five measured runs")] if plan.bleu else []),
+        *_bleu_rows(plan),
         ("ended by", ends),
         ("speed", f"{1000 * took.update:,.0f} ms a step, {plan.targets_per_s:,.0f} {plan.words.target}s a second"),
         ("validation", f"{took.validation:.1f} s{looks}; a checkpoint {took.saving:.1f} s"),
@@ -246,6 +246,14 @@ def _course_rows(plan: plans.RunPlan) -> list[tuple[str, str]]:
             f"{total} ({duration_of(took.preparing)} to the first step, {duration_of(took.ending)} at the end)",
         ),
     ]
+
+
+def _bleu_rows(plan: plans.RunPlan) -> list[tuple[str, str]]:
+    rows = [("dev BLEU", f"about {plan.bleu}; four of five runs end in this range")] if plan.bleu else []
+    if plan.bleu_of_longer:
+        longer = ", ".join(f"{times} times: {bleu}" for times, bleu in plan.bleu_of_longer.items())
+        rows.append(("with more updates", longer))
+    return rows
 
 
 def _disk_rows(plan: plans.RunPlan) -> list[tuple[str, str]]:
