@@ -37,6 +37,7 @@ from mtkit.runs.train import train
 from mtkit.text.words import words_of
 from mtkit.training.preparation.prepare import check_early
 from mtkit.training.preparation.rule import GUIDED_ALIGNMENT
+from mtkit.translation.direction import check_source_text
 from mtkit.translation.translator import Translator
 
 SETTINGS, BROWSER = "student.json", "browser"
@@ -115,7 +116,7 @@ def make_student(
 
 
 def check_teacher(files: BundleFiles, text: Path | None = None) -> None:
-    """Raise DataError if text that the student needs is missing.
+    """Raise DataError if text that the student needs is missing, or if --text is not in the teacher's source language.
 
     Raises ConfigError if the teacher used only a part of its text, or is itself a student.
     """
@@ -135,6 +136,7 @@ def check_teacher(files: BundleFiles, text: Path | None = None) -> None:
         require_regular(text)
         if not any(line.strip() for line in read_lines(text)):
             raise DataError(f"--text {text}: no text; give sentences in the source language, one a line")
+        check_source_text(f"--text {text}", read_lines(text), files)
 
 
 def _share(files: BundleFiles, out: Path, budget: str, shape: str, text: Path | None) -> float:

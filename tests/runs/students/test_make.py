@@ -252,6 +252,12 @@ def test_what_cannot_become_a_student_is_refused_before_the_work(
     assert "--budget" in refused("--budget", "soon")
     (tmp_path / "blank.en").write_text(" \n\n")
     assert "blank.en: no text" in refused("--text", str(tmp_path / "blank.en"))
+    check = Mock(side_effect=DataError("looks like the target language"))
+    with monkeypatch.context() as changed:
+        changed.setattr(make, "check_source_text", check)
+        assert "target language" in refused("--text", texts["tgt"])
+    [(named, lines, files), _] = check.call_args
+    assert (named, next(lines), files.folder) == (f"--text {texts['tgt']}", f"target {SOURCES[0]}", teacher)
     (tmp_path / "scores").write_text("0.5\n" * len(SOURCES))
     filtered = save_model(
         tmp_path / "filtered", train=[{**texts, "scores": str(tmp_path / "scores"), "min_score": 0.4}]
