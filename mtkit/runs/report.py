@@ -248,7 +248,7 @@ def _expected_bleu(run: RunFiles) -> Band | None:
     if len(found) < 2:
         return None
     lows, highs = [bleu.low for _, bleu in found], [bleu.high for _, bleu in found]
-    return Band("BLEU of four of five measured runs", [step for step, _ in found], lows, highs)
+    return Band("expected BLEU; four of five runs end inside", [step for step, _ in found], lows, highs)
 
 
 def _of_dev_sets(run: RunFiles, figure: str, words: str) -> list[tuple[str, list[dict[str, Any]], str]]:
