@@ -17,7 +17,7 @@ from mtkit.cores import usable_cores
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-FIXTURES = ["fixtures.bundles", "fixtures.interop", "fixtures.runs", "fixtures.subjects", "fixtures.text"]
+FIXTURES = [f"fixtures.{name}" for name in ("bundles", "interop", "m2m100", "runs", "subjects", "text")]
 
 # Each run draws other examples, so that many short runs try as much as a long one. The workflow in .github runs the
 # second profile, with --hypothesis-profile. No deadlines: a busy machine is slow, and no test is about speed.

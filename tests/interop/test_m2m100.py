@@ -4,17 +4,14 @@ The oracle is the architecture written down again in plain torch, and transforme
 """
 
 import json
-import math
 import pickle
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sentencepiece
 import torch
-import torch.nn.functional as F
-from fixtures.interop import ENGLISH, FRENCH
+from fixtures.m2m100 import CODES, KINDS, D, Reference
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from typer.testing import CliRunner
@@ -34,136 +31,11 @@ from mtkit.training.preparation.warm_start import freeze, load_start
 from mtkit.translation.translator import Translator
 
 SENTENCES = ["I love oranges.", "The cat sleeps under the table.", "It rains: do you see the Zug?"]
-KINDS = ["m2m_100", "nllb"]
-CODES = {"m2m_100": ["de", "en", "fr"], "nllb": ["deu_Latn", "eng_Latn", "fra_Latn"]}
-D, HEADS, LAYERS, D_FF = 16, 2, 2, 24
-N_FILLERS = 2
-FIRST = ["<s>", "<pad>", "</s>", "<unk>"]
 
 
-@pytest.fixture(scope="session")
-def make_folder(train_spm) -> Callable[..., Path]:
-    """make_folder(path, kind, ...) writes a random model with the files of the published ones."""
-
-    def make(folder: Path, kind: str = "nllb", codes: list[str] | None = None, **changes: Any) -> Path:
-        codes = CODES[kind] if codes is None else codes
-        folder.mkdir(parents=True)
-        spm = train_spm(ENGLISH + FRENCH, model_type="bpe", vocab_size=90)
-        (folder / "sentencepiece.bpe.model").write_bytes(spm)
-        processor = sentencepiece.SentencePieceProcessor(model_proto=spm)
-        names = FIRST + [processor.id_to_piece(n) for n in range(3, processor.get_piece_size())]
-        options: dict[str, Any] = {"src_lang": None, "tgt_lang": None}
-        if kind == "m2m_100":
-            (folder / "vocab.json").write_text(json.dumps({name: row for row, name in enumerate(names)}))
-            tokens = [f"__{code}__" for code in codes]
-            options |= {"tokenizer_class": "M2M100Tokenizer", "language_codes": "m2m100", "num_madeup_words": N_FILLERS}
-        else:
-            tokens = [*codes, "<mask>"]
-            added = {row: name for row, name in enumerate(names + tokens) if row < 4 or row >= len(names)}
-            is_as = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": True}
-            options |= {"tokenizer_class": "NllbTokenizer"}
-            options["added_tokens_decoder"] = {str(row): {"content": name, **is_as} for row, name in added.items()}
-        special = {"additional_special_tokens": [token for token in tokens if token != "<mask>"]}
-        (folder / "special_tokens_map.json").write_text(json.dumps(special))
-        (folder / "tokenizer_config.json").write_text(json.dumps({**options, **special}))
-        n_rows = len(names) + len(tokens) + N_FILLERS
-        save_file(random_tensors(n_rows), folder / "model.safetensors", metadata={"format": "pt"})
-        ids = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
-        config = {
-            "model_type": "m2m_100",
-            "architectures": ["M2M100ForConditionalGeneration"],
-            "is_encoder_decoder": True,
-            "vocab_size": n_rows,
-            "d_model": D,
-            **{f"{side}_layers": LAYERS for side in ("encoder", "decoder")},
-            **{f"{side}_ffn_dim": D_FF for side in ("encoder", "decoder")},
-            **{f"{side}_attention_heads": HEADS for side in ("encoder", "decoder")},
-            "activation_function": "relu",
-            "scale_embedding": True,
-            "max_position_embeddings": 1024,
-            **ids,
-            **changes,
-        }
-        (folder / "config.json").write_text(json.dumps(config))
-        (folder / "generation_config.json").write_text(json.dumps({**ids, "num_beams": 5, "max_length": 200}))
-        return folder
-
-    return make
-
-
-def random_tensors(n_rows: int) -> dict[str, Tensor]:
-    generator = torch.Generator().manual_seed(1)
-
-    def draw(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=generator) * 0.5
-
-    tensors = {"model.shared.weight": draw(n_rows, D)}
-    for side in ("encoder", "decoder"):
-        norms = [f"{side}.layer_norm"]
-        for layer in (f"{side}.layers.{n}" for n in range(LAYERS)):
-            attentions = ["self_attn", "encoder_attn"][: 1 + (side == "decoder")]
-            norms += [f"{layer}.{name}" for name in (*(f"{a}_layer_norm" for a in attentions), "final_layer_norm")]
-            shapes = {f"{a}.{part}_proj": (D, D) for a in attentions for part in ("q", "k", "v", "out")}
-            for name, shape in {**shapes, "fc1": (D_FF, D), "fc2": (D, D_FF)}.items():
-                tensors[f"model.{layer}.{name}.weight"] = draw(*shape)
-                tensors[f"model.{layer}.{name}.bias"] = draw(shape[0])
-        tensors |= {f"model.{norm}.{kind}": draw(D) for norm in norms for kind in ("weight", "bias")}
-    return tensors
-
-
-class Reference:
-    """M2M-100 from the tensors of its folder: pre-norm, sinusoids from position 2 on (Fan et al. 2020; fairseq)."""
-
-    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
-        self.tensors = tensors
-
-    def logits(self, src: list[int], tgt_in: list[int]) -> Tensor:
-        """The logits (T, V) for ids of the folder."""
-        memory, x = self.embedded(src), self.embedded(tgt_in)
-        for n in range(LAYERS):
-            at = f"model.encoder.layers.{n}."
-            y = self.norm(at + "self_attn_layer_norm", memory)
-            memory = memory + self.attention(at + "self_attn", y, y, causal=False)
-            memory = memory + self.feed_forward(at, memory)
-        memory = self.norm("model.encoder.layer_norm", memory)
-        for n in range(LAYERS):
-            at = f"model.decoder.layers.{n}."
-            y = self.norm(at + "self_attn_layer_norm", x)
-            x = x + self.attention(at + "self_attn", y, y, causal=True)
-            y = self.norm(at + "encoder_attn_layer_norm", x)
-            x = x + self.attention(at + "encoder_attn", y, memory, causal=False)
-            x = x + self.feed_forward(at, x)
-        return self.norm("model.decoder.layer_norm", x) @ self.tensors["model.shared.weight"].T
-
-    def embedded(self, ids: list[int]) -> Tensor:
-        rows = []
-        for position, token in enumerate(ids, start=2):
-            angles = [position / 10000 ** (i / (D / 2 - 1)) for i in range(D // 2)]
-            sinusoids = torch.tensor([math.sin(a) for a in angles] + [math.cos(a) for a in angles])
-            rows.append(math.sqrt(D) * self.tensors["model.shared.weight"][token] + sinusoids)
-        return torch.stack(rows)
-
-    def linear(self, name: str, x: Tensor) -> Tensor:
-        return F.linear(x, self.tensors[f"{name}.weight"], self.tensors[f"{name}.bias"])
-
-    def norm(self, name: str, x: Tensor) -> Tensor:
-        return F.layer_norm(x, [D], self.tensors[f"{name}.weight"], self.tensors[f"{name}.bias"])
-
-    def attention(self, name: str, x: Tensor, memory: Tensor, *, causal: bool) -> Tensor:
-        q, k, v = (
-            self.linear(f"{name}.{part}_proj", y).view(-1, HEADS, D // HEADS).transpose(0, 1)
-            for part, y in (("q", x), ("k", memory), ("v", memory))
-        )
-        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
-        return self.linear(f"{name}.out_proj", mixed.transpose(0, 1).flatten(1))
-
-    def feed_forward(self, at: str, x: Tensor) -> Tensor:
-        return self.linear(f"{at}fc2", self.linear(f"{at}fc1", self.norm(f"{at}final_layer_norm", x)).relu())
-
-
-def imported(make_folder, tmp_path: Path, kind: str = "nllb", **changes: Any) -> tuple[Path, Path]:
+def imported(make_m2m100, tmp_path: Path, kind: str = "nllb", **changes: Any) -> tuple[Path, Path]:
     """Return a folder and its bundle, which translates from English to French."""
-    folder = make_folder(tmp_path / "hf", kind, **changes)
+    folder = make_m2m100(tmp_path / "hf", kind, **changes)
     huggingface.import_model(folder, tmp_path / "bundle", Languages("en", "fr"))
     return folder, tmp_path / "bundle"
 
@@ -180,8 +52,8 @@ def row_of_language(folder: Path, kind: str, code: str) -> int:
 
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
-def test_the_logits_are_those_of_the_architecture_in_each_direction(make_folder, tmp_path, kind):
-    folder, path = imported(make_folder, tmp_path, kind)
+def test_the_logits_are_those_of_the_architecture_in_each_direction(make_m2m100, tmp_path, kind):
+    folder, path = imported(make_m2m100, tmp_path, kind)
     reference, rows = Reference(load_file(folder / "model.safetensors")), rows_of(path)
     spm = sentencepiece.SentencePieceProcessor(str(folder / "sentencepiece.bpe.model"))
     comparable = [i for i in range(len(rows)) if i not in (0, 2)]  # mtkit never chooses pad, nor the decoder's start
@@ -203,8 +75,8 @@ def test_the_logits_are_those_of_the_architecture_in_each_direction(make_folder,
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_exporting_an_import_restores_every_bit_and_the_files_of_the_tokenizer(make_folder, tmp_path, kind):
-    folder, bundle = imported(make_folder, tmp_path, kind)
+def test_exporting_an_import_restores_every_bit_and_the_files_of_the_tokenizer(make_m2m100, tmp_path, kind):
+    folder, bundle = imported(make_m2m100, tmp_path, kind)
     huggingface.export_bundle(bundle, tmp_path / "exported")
     before, after = (load_file(path / "model.safetensors") for path in (folder, tmp_path / "exported"))
     assert set(before) == set(after)
@@ -233,12 +105,12 @@ def test_exporting_an_import_restores_every_bit_and_the_files_of_the_tokenizer(m
 
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
-def test_transformers_computes_the_same_logits_and_translations(make_folder, tmp_path, kind):
+def test_transformers_computes_the_same_logits_and_translations(make_m2m100, tmp_path, kind):
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
     codes = None
     if kind == "m2m_100":  # its tokenizer has a fixed list of languages
         codes = transformers.models.m2m_100.tokenization_m2m_100.FAIRSEQ_LANGUAGE_CODES["m2m100"]
-    folder, path = imported(make_folder, tmp_path, kind, codes=codes)
+    folder, path = imported(make_m2m100, tmp_path, kind, codes=codes)
     huggingface.export_bundle(path, tmp_path / "exported")
     rows, (german, english, french) = rows_of(path), CODES[kind]
     for place in (folder, tmp_path / "exported"):
@@ -268,8 +140,8 @@ def test_transformers_computes_the_same_logits_and_translations(make_folder, tmp
 
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
-def test_a_tuned_model_goes_back_with_its_languages_and_without_a_bias(make_folder, tmp_path, kind):
-    folder, path = imported(make_folder, tmp_path, kind)
+def test_a_tuned_model_goes_back_with_its_languages_and_without_a_bias(make_m2m100, tmp_path, kind):
+    folder, path = imported(make_m2m100, tmp_path, kind)
     base, (_, english, french) = load_bundle(path), CODES[kind]
     model = base.model.new_like()
     load_start(path, model, tgt_lang=french)
@@ -296,8 +168,8 @@ def test_a_tuned_model_goes_back_with_its_languages_and_without_a_bias(make_fold
     torch.testing.assert_close(logits[:, comparable], expected[:, [rows[i] for i in comparable]], atol=1e-4, rtol=0)
 
 
-def test_languages_are_listed_and_chosen_by_any_code_that_means_them(make_folder, tmp_path):
-    _, bundle = imported(make_folder, tmp_path, codes=["deu_Latn", "eng_Latn", "fra_Latn", "zho_Hans", "zho_Hant"])
+def test_languages_are_listed_and_chosen_by_any_code_that_means_them(make_m2m100, tmp_path):
+    _, bundle = imported(make_m2m100, tmp_path, codes=["deu_Latn", "eng_Latn", "fra_Latn", "zho_Hans", "zho_Hant"])
     config = read_bundle(bundle).config
     assert (config.data.src_lang, config.data.tgt_lang) == ("eng_Latn", "fra_Latn")
     assert config.decode.tag == "<lang:eng_Latn>"
@@ -312,8 +184,8 @@ def test_languages_are_listed_and_chosen_by_any_code_that_means_them(make_folder
     assert "--tgt-lang: deu_Latn eng_Latn fra_Latn zho_Hans zho_Hant" in done.stdout
 
 
-def test_translate_takes_the_languages_and_text_cannot_name_them(make_folder, tmp_path):
-    _, bundle = imported(make_folder, tmp_path)
+def test_translate_takes_the_languages_and_text_cannot_name_them(make_m2m100, tmp_path):
+    _, bundle = imported(make_m2m100, tmp_path)
     command = ["--quiet", "translate", "--model", str(bundle), "--engine", "native", "I love it."]
     choices = [[], ["--tgt-lang", "de"], ["--src-lang", "de", "--tgt-lang", "de"]]
     texts = [CliRunner().invoke(app, [*command, *choice]) for choice in choices]
@@ -325,8 +197,8 @@ def test_translate_takes_the_languages_and_text_cannot_name_them(make_folder, tm
     assert tokenizer.decode(language) == ""
 
 
-def test_another_process_decodes_in_the_chosen_language(make_folder, tmp_path):
-    _, bundle = imported(make_folder, tmp_path)
+def test_another_process_decodes_in_the_chosen_language(make_m2m100, tmp_path):
+    _, bundle = imported(make_m2m100, tmp_path)
     decode = read_bundle(bundle, ["decode.tgt_lang=de"]).config.decode
     engine: Any = NativeInWorker((bundle,), decode)()
     expected = load_bundle(bundle, ["decode.tgt_lang=de"]).model.tgt_embedding.weight
@@ -334,8 +206,8 @@ def test_another_process_decodes_in_the_chosen_language(make_folder, tmp_path):
     assert not torch.equal(load_bundle(bundle).model.tgt_embedding.weight, expected)
 
 
-def test_training_starts_from_the_token_of_its_own_target_language(make_folder, tmp_path):
-    folder, path = imported(make_folder, tmp_path)
+def test_training_starts_from_the_token_of_its_own_target_language(make_m2m100, tmp_path):
+    folder, path = imported(make_m2m100, tmp_path)
     model = load_bundle(path).model.new_like()
     load_start(path, model, tgt_lang="de")
     table = load_file(folder / "model.safetensors")["model.shared.weight"]
@@ -352,8 +224,8 @@ def test_a_model_of_one_direction_refuses_other_languages(make_native, tmp_path)
         read_bundle(bundle, ["decode.tgt_lang=zu"])
 
 
-def test_the_usual_direction_must_be_given_once(make_folder, tmp_path):
-    folder = make_folder(tmp_path / "hf")
+def test_the_usual_direction_must_be_given_once(make_m2m100, tmp_path):
+    folder = make_m2m100(tmp_path / "hf")
     with pytest.raises(MtkitError, match=r"3 languages; .*--src-lang and --tgt-lang .*deu_Latn, eng_Latn, fra_Latn"):
         huggingface.import_model(folder, tmp_path / "bundle")
     with pytest.raises(MtkitError, match="no language it"):
@@ -362,8 +234,8 @@ def test_the_usual_direction_must_be_given_once(make_folder, tmp_path):
 
 
 @pytest.mark.parametrize("names", ["tokenizer.json", "special_tokens_map.json", "as objects"])
-def test_the_tokens_of_languages_are_found_where_the_published_folders_have_them(make_folder, tmp_path, names):
-    folder = make_folder(tmp_path / "hf")
+def test_the_tokens_of_languages_are_found_where_the_published_folders_have_them(make_m2m100, tmp_path, names):
+    folder = make_m2m100(tmp_path / "hf")
     path = folder / "tokenizer_config.json"
     options = json.loads(path.read_text())
     added = options.pop("added_tokens_decoder")
@@ -392,9 +264,9 @@ def test_the_tokens_of_languages_are_found_where_the_published_folders_have_them
         ({"codes": []}, r"tokenizer_config\.json, .* languages"),
     ],
 )
-def test_a_config_that_is_not_supported_is_named(make_folder, tmp_path, changes, message):
+def test_a_config_that_is_not_supported_is_named(make_m2m100, tmp_path, changes, message):
     with pytest.raises(MtkitError, match=message):
-        imported(make_folder, tmp_path, "m2m_100", **changes)
+        imported(make_m2m100, tmp_path, "m2m_100", **changes)
     assert not (tmp_path / "bundle").exists()
 
 
@@ -439,16 +311,16 @@ def as_pickle(folder: Path) -> None:
         (lambda folder: (folder / "vocab.json").write_text('{"<s>": "0"}'), r"vocab\.json: "),
     ],
 )
-def test_files_that_cannot_be_used_are_named(make_folder, tmp_path, damage, message):
-    folder = make_folder(tmp_path / "hf", "m2m_100")
+def test_files_that_cannot_be_used_are_named(make_m2m100, tmp_path, damage, message):
+    folder = make_m2m100(tmp_path / "hf", "m2m_100")
     damage(folder)
     with pytest.raises(MtkitError, match=message):
         huggingface.import_model(folder, tmp_path / "bundle", Languages("en", "fr"))
     assert not (tmp_path / "bundle").exists()
 
 
-def test_stored_positions_are_compared_from_the_second_row_on(make_folder, tmp_path):
-    folder = make_folder(tmp_path / "hf")
+def test_stored_positions_are_compared_from_the_second_row_on(make_m2m100, tmp_path):
+    folder = make_m2m100(tmp_path / "hf")
     table = sinusoid_table(3000, D, marian=True)  # longer than the texts that the model was trained on
     table[1] = 0.0  # the row of padding
     with_positions(folder, table)
@@ -456,14 +328,14 @@ def test_stored_positions_are_compared_from_the_second_row_on(make_folder, tmp_p
     assert read_bundle(tmp_path / "bundle").config.model.positions == "fairseq"
 
 
-def test_text_longer_than_the_model_was_trained_on_is_split(make_folder, tmp_path):
-    _, bundle = imported(make_folder, tmp_path, max_position_embeddings=64)
+def test_text_longer_than_the_model_was_trained_on_is_split(make_m2m100, tmp_path):
+    _, bundle = imported(make_m2m100, tmp_path, max_position_embeddings=64)
     decode = read_bundle(bundle).config.decode
     assert (decode.max_src_tokens, decode.max_len) == (63, 63)
 
 
-def test_a_gap_between_added_tokens_is_refused(make_folder, tmp_path):
-    folder = make_folder(tmp_path / "hf")
+def test_a_gap_between_added_tokens_is_refused(make_m2m100, tmp_path):
+    folder = make_m2m100(tmp_path / "hf")
     path = folder / "tokenizer_config.json"
     options = json.loads(path.read_text())
     options["added_tokens_decoder"].pop(str(row_of_language(folder, "nllb", "eng_Latn")))
@@ -472,8 +344,8 @@ def test_a_gap_between_added_tokens_is_refused(make_folder, tmp_path):
         huggingface.import_model(folder, tmp_path / "bundle", Languages("de", "fr"))
 
 
-def test_formats_that_cannot_hold_the_model_refuse_it(make_folder, tmp_path):
-    _, path = imported(make_folder, tmp_path)
+def test_formats_that_cannot_hold_the_model_refuse_it(make_m2m100, tmp_path):
+    _, path = imported(make_m2m100, tmp_path)
     bundle = load_bundle(path)
     with pytest.raises(MtkitError, match=r"end_first.*--to hf.*ct2-transformers-converter"):
         write_model(bundle.model, [], [], tmp_path, "float32")
