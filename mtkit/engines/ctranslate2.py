@@ -96,12 +96,18 @@ class CTranslate2Engine:
     name = "ctranslate2"
 
     def __init__(
-        self, folder: Path, device: str = "auto", threads: int | None = None, compute_type: str = "default"
+        self,
+        folder: Path,
+        device: str = "auto",
+        threads: int | None = None,
+        compute_type: str = "default",
+        language_id: int | None = None,
     ) -> None:
         """Load the model.
 
         threads: batches to decode side by side on the CPU, a core each; by default one per usable core.
         compute_type: of CTranslate2's multiplications; by default that of the weights if the device has it.
+        language_id: the token of the target language, for a model whose decoder reads it after the end of a sentence.
         Raises BundleError if the folder has no such model, MtkitError for a device that CTranslate2 does not support.
         """
         library = ctranslate2_library()
@@ -111,6 +117,9 @@ class CTranslate2Engine:
         self._patience = _PATIENCE if self.quantization == "float32" else _PATIENCE_QUANTISED
         self._src_pieces, self._tgt_pieces = (_read_vocabulary(folder, side) for side in ("source", "target"))
         self._tgt_ids = {piece: token_id for token_id, piece in enumerate(self._tgt_pieces)}
+        # CTranslate2 forces the token of the language, and its scores are without it; such models expect </s> from us
+        self._first = [] if language_id is None else [self._tgt_pieces[language_id]]
+        self._src_end = [] if language_id is None else [self._src_pieces[EOS_ID]]
         kind, index = _device(library, device)
         try:
             self._translator = library.Translator(
@@ -172,12 +181,14 @@ class CTranslate2Engine:
         for indices in windows(by_length, batch_sentences):
             results = self._translator.score_batch(
                 [self._src(pairs[index][0]) for index in indices],
-                [[self._tgt_pieces[token_id] for token_id in pairs[index][1].ids] for index in indices],
+                [self._tgt(pairs[index][1].ids) for index in indices],
                 max_input_length=0,
             )
+            n_first = len(self._first)
             for index, result in zip(indices, results, strict=True):
                 hypothesis = pairs[index][1]
-                log_probs[index] = float(sum(result.log_probs[: len(hypothesis.ids) + hypothesis.finished]))
+                n_tokens = len(hypothesis.ids) + hypothesis.finished
+                log_probs[index] = float(sum(result.log_probs[n_first : n_first + n_tokens]))
         return log_probs
 
     def _search(
@@ -197,7 +208,7 @@ class CTranslate2Engine:
         """Start to decode a batch of segments of the same kind."""
         max_len = max(segment.max_len for segment in segments)
         never = [[self._tgt_pieces[PAD_ID]], [self._tgt_pieces[BOS_ID]]]
-        prefixes = [[self._tgt_pieces[token_id] for token_id in segment.prefix] for segment in segments]
+        n_first, prefixes = len(self._first), [self._tgt(segment.prefix) for segment in segments]
         results: list[Any] = self._translator.translate_batch(
             [self._src(segment.ids) for segment in segments],
             prefixes if any(prefixes) else None,
@@ -209,21 +220,24 @@ class CTranslate2Engine:
             no_repeat_ngram_size=cfg.no_repeat_ngram,
             suppress_sequences=never if request.only_words else None,
             max_input_length=0,
-            max_decoding_length=max_len,
-            min_decoding_length=min(segments[0].min_len, max_len),
+            max_decoding_length=n_first + max_len,
+            min_decoding_length=n_first + min(segments[0].min_len, max_len),
             return_end_token=True,
             return_scores=True,
         )
         return results
 
     def _src(self, ids: Sequence[int]) -> list[str]:
-        return [self._src_pieces[token_id] for token_id in ids]
+        return [*(self._src_pieces[token_id] for token_id in ids), *self._src_end]
+
+    def _tgt(self, ids: Sequence[int]) -> list[str]:
+        return [*self._first, *(self._tgt_pieces[token_id] for token_id in ids)]
 
     def _hypotheses(self, result: Any, cfg: DecodeConfig) -> list[Hypothesis]:
         hypotheses = []
         for tokens, log_prob in zip(result.hypotheses, result.scores, strict=True):
             if log_prob > _RULED_OUT:
-                ids = [self._tgt_ids[token] for token in tokens]
+                ids = [self._tgt_ids[token] for token in tokens[len(self._first) :]]
                 finished = bool(ids) and ids[-1] == EOS_ID
                 hypotheses.append(_hypothesis(ids[:-1] if finished else ids, log_prob, finished, cfg))
         if not hypotheses:
@@ -245,10 +259,10 @@ class CTranslate2Engine:
             return False
         [result] = self._translator.translate_batch(
             [self._src(segment.ids)],
-            [[self._tgt_pieces[token_id] for token_id in segment.prefix]],
+            [self._tgt(segment.prefix)],
             beam_size=1,
             max_input_length=0,
-            max_decoding_length=len(segment.prefix) + 1,
+            max_decoding_length=len(self._first) + len(segment.prefix) + 1,
             min_decoding_length=0,
             return_logits_vocab=True,
         )

@@ -16,21 +16,23 @@ from typing import Any
 
 from mtkit.bundle import BundleFiles
 from mtkit.config.data import UNNAMED
+from mtkit.config.tags import tags_of
 from mtkit.console import counted, log
 from mtkit.errors import DataError, MtkitError
-from mtkit.files import atomic_file, parse_json
+from mtkit.files import atomic_file, parse_json, write_text
 from mtkit.interop.ctranslate2 import folder as ctranslate2
 from mtkit.interop.ctranslate2.export import write_compared
 from mtkit.interop.handover import write_readme
 from mtkit.interop.imported import Languages
 from mtkit.interop.parity import ComparedText, Parity, Tolerance
 from mtkit.interop.support import Quantization
-from mtkit.languages import english_name
+from mtkit.languages import english_name, primary_code
+from mtkit.tokens.tokenizer import language_of_piece, language_piece
 
 _METADATA, _TOKENIZER, _BPE = "metadata.json", "sentencepiece.model", "bpe.model"
 _TGT_TOKENIZER = "tgt.spm"  # of exports of mtkit whose sides differ
 _WANTED = re.compile(
-    r"metadata\.json|sentencepiece\.model|tgt\.spm|model/(model\.bin|config\.json|\w+_vocabulary\.(json|txt))"
+    r"metadata\.json|sentencepiece\.model|tgt\.spm|model/(model\.bin|config\.json|export\.json|\w+_vocabulary\.(json|txt))"
 )
 _PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".ckpt")
 _MOST_GROWTH = 100  # how often larger an unpacked package may be; compression hardly shrinks learned weights
@@ -48,10 +50,10 @@ def import_model(path: Path, out: Path, languages: Languages | None = None) -> N
         folder = Path(temporary)
         try:
             _unpack(path, folder)
-            named = _languages(folder / _METADATA)
+            named, prefix = _languages(folder / _METADATA)
             src, tgt = folder / _TOKENIZER, folder / _TGT_TOKENIZER
             tokenizers = ctranslate2.Tokenizers(src, tgt if tgt.exists() else src)
-            ctranslate2.import_model(folder / "model", out, languages or named, tokenizers)
+            ctranslate2.import_model(folder / "model", out, languages or named, tokenizers, prefix)
         except MtkitError as error:
             raise type(error)(str(error).replace(str(folder), str(path))) from error
 
@@ -107,7 +109,8 @@ def _check_parts(path: Path, members: dict[str, zipfile.ZipInfo]) -> None:
         raise DataError(f"{path}: contains no {_TOKENIZER}{instead}")
 
 
-def _languages(path: Path) -> Languages:
+def _languages(path: Path) -> tuple[Languages, str | None]:
+    """Return the direction, and the token that Argos Translate makes translations start with."""
     try:
         metadata: Any = parse_json(path.read_bytes())
     except ValueError as error:
@@ -115,9 +118,7 @@ def _languages(path: Path) -> Languages:
     codes = [metadata.get(key) for key in ("from_code", "to_code")] if isinstance(metadata, dict) else []
     if not codes or not all(isinstance(code, str) and code for code in codes):
         raise DataError(f"{path}: from_code and to_code do not name two languages")
-    if prefix := metadata.get("target_prefix"):
-        raise DataError(f"{path}: target_prefix: {prefix} is not supported: a model of many languages")
-    return Languages(*map(str, codes))
+    return Languages(*map(str, codes)), metadata.get("target_prefix")
 
 
 def export_bundle(
@@ -140,7 +141,8 @@ def export_bundle(
             "import it again with --src-lang and --tgt-lang, or train it with data.src_lang and data.tgt_lang"
         )
     tags = (files.config.decode.tag, *(corpus.tag for corpus in (*data.train, *data.dev)))
-    if tag := next((tag for tag in tags if tag is not None), None):
+    others = (tag for tag in tags for part in tags_of(tag) if language_of_piece(part) is None)
+    if tag := next(others, None):
         raise MtkitError(
             f"{files.folder}: the model expects a tag such as {tag} before text; Argos Translate puts none"
         )
@@ -148,22 +150,40 @@ def export_bundle(
         raise MtkitError(
             f"{files.folder}: tgt.spm falls back on bytes, but src.spm does not; Argos Translate has one for both"
         )
-    root = f"translate-{data.src_lang}_{data.tgt_lang}-{_VERSION.replace('.', '_')}"
+    is_of_many = files.config.model.end_first
+    metadata = _metadata(data.src_lang, data.tgt_lang)
+    if is_of_many:
+        metadata = _metadata(primary_code(data.src_lang), primary_code(data.tgt_lang))
+        metadata["target_prefix"] = language_piece(data.tgt_lang)
+    root = f"translate-{metadata['from_code']}_{metadata['to_code']}-{_VERSION.replace('.', '_')}"
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         (folder / "model").mkdir()
-        parity = write_compared(files, folder / "model", quantization, texts, tolerance, threads, tick, for_others=True)
+        rest = quantization, texts, tolerance, threads, tick
+        parity = write_compared(files, folder / "model", *rest, for_others=True, names_languages=True)
         if failures := parity.failing_types(tolerance):  # Argos Translate computes in the fastest type of a machine
             raise MtkitError(f"{out}: not written, because Argos Translate chooses the type: {'; '.join(failures)}")
         (folder / _TOKENIZER).write_bytes(src.serialized())
         if src.fingerprint != tgt.fingerprint:
             (folder / _TGT_TOKENIZER).write_bytes(tgt.serialized())
-        (folder / _METADATA).write_text(json.dumps(_metadata(data.src_lang, data.tgt_lang), indent=2) + "\n")
+        (folder / _METADATA).write_text(json.dumps(metadata, indent=2) + "\n")
+        if is_of_many:
+            _put_around_sources(folder / "model" / "config.json", language_piece(data.src_lang))
         write_readme(folder, files, "argos")
         with atomic_file(out) as package, zipfile.ZipFile(package, "w", zipfile.ZIP_DEFLATED) as archive:
             for path in sorted(path for path in folder.rglob("*") if path.is_file()):
                 archive.write(path, f"{root}/{path.relative_to(folder).as_posix()}")
     return parity
+
+
+def _put_around_sources(path: Path, token: str) -> None:
+    """Let CTranslate2 put the token of the source language and </s> around each source: Argos Translate puts nothing.
+
+    path: the model's config.json.
+    """
+    settings = parse_json(path.read_text(encoding="utf-8"))
+    settings |= {"add_source_bos": True, "bos_token": token, "add_source_eos": True}
+    write_text(path, json.dumps(settings, indent=2) + "\n")
 
 
 def _metadata(src_lang: str, tgt_lang: str) -> dict[str, Any]:

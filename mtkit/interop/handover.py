@@ -7,6 +7,8 @@ from mtkit.config.schema import Config
 from mtkit.config.tags import TOKENS, tags_of
 from mtkit.files import write_text
 from mtkit.interop.support import Target
+from mtkit.interop.vocabulary import with_language_tokens
+from mtkit.tokens.tokenizer import language_of_piece, language_piece
 from mtkit.version import __version__
 
 README = "README.md"
@@ -14,6 +16,12 @@ _CTRANSLATE2 = """\
 A CTranslate2 model with its tokenizers. `ctranslate2.Translator` translates lists of SentencePiece's pieces: those of
 `src.spm` to those of `tgt.spm`. `parity.json` compares it with the mtkit bundle that it comes from. `mtkit import`
 turns this folder into a bundle again.
+"""
+_LANGUAGES = """\
+
+It translates between many languages. Put `{}` before the pieces of each source and `</s>` after them, and call
+`translate_batch` with `target_prefix=[["{}"]]` for each: translations start with that token. `{}` has
+the others.
 """
 _ARGOS = """\
 A package for Argos Translate and LibreTranslate. Argos Translate splits text into sentences by itself, with MiniSBD,
@@ -33,8 +41,8 @@ def left_to_the_program(config: Config) -> dict[str, str]:
             + "\n".join(f"      {pattern}" for pattern in patterns)
         )
     corpora = [*config.data.train, *config.data.dev]
-    if tags := list(dict.fromkeys(corpus.tag for corpus in corpora if corpus.tag)):
-        pieces = ", ".join(f"`{' '.join(tags_of(tag))}`" for tag in tags)
+    tags = [[one for one in tags_of(corpus.tag) if language_of_piece(one) is None] for corpus in corpora]
+    if pieces := ", ".join(dict.fromkeys(f"`{' '.join(tag)}`" for tag in tags if tag)):
         left["data.train.tag"] = f"Put a tag before the pieces of each source, a piece for each part: {pieces}."
     return left
 
@@ -45,6 +53,10 @@ def write_readme(folder: Path, files: BundleFiles, target: Target) -> None:
     if target not in _TEXTS and not left:
         return
     text = f"# A model exported by mtkit {__version__}\n\n" + _TEXTS.get(target, "")
+    if files.config.model.end_first and target == "ctranslate2":
+        data = files.config.data
+        names = with_language_tokens([language_piece(data.src_lang), language_piece(data.tgt_lang)])
+        text += _LANGUAGES.format(*names, "shared_vocabulary.json")
     if left:
         text += (
             "\n## What your program must do itself\n\nmtkit does this around the model; no file of this folder does.\n"

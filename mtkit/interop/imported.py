@@ -3,7 +3,7 @@
 import itertools
 import math
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +19,11 @@ from mtkit.config.decoding import DecodeConfig
 from mtkit.config.model import ModelConfig
 from mtkit.config.schema import Config
 from mtkit.config.tokenizer import Normalization, TokenizerConfig
-from mtkit.errors import DataError, UsageError
+from mtkit.errors import DataError, MtkitError, UsageError
 from mtkit.files import sha256_file
 from mtkit.interop.vocabulary import Layout
 from mtkit.quality.language import foreign_lines, known_code
+from mtkit.tokens.languages import find_language
 from mtkit.tokens.sentencepiece_file import SentencePieceModel, parse
 from mtkit.tokens.tokenizer import SPACE
 
@@ -35,6 +36,19 @@ class Languages:
 
     src: str = UNNAMED[0]
     tgt: str = UNNAMED[1]
+
+
+def direction(place: Path, known: Sequence[str], named: Languages | None) -> Languages:
+    """Return two languages in the codes of a model of many. Raises MtkitError if there are none, or it lacks one.
+
+    place: of the model, for messages.
+    """
+    if named is None:
+        raise MtkitError(
+            f"{place}: the model translates between {len(known)} languages; choose the usual ones with --src-lang and "
+            f"--tgt-lang (mtkit translate has these options, too): {', '.join(known)}"
+        )
+    return Languages(*(find_language(code, known, str(place)) for code in (named.src, named.tgt)))
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,7 @@ _M2M100: dict[str, tuple[str | bool, ...]] = {
     "positions": ("fairseq",),
     "tie": ("all",),
 }
+_OF_MANY_LANGUAGES: tuple[Target, ...] = ("hf", "ctranslate2", "argos")
 
 
 def export_problems(cfg: "ModelConfig", target: Target, model: "Transformer | None" = None) -> list[str]:
@@ -57,12 +58,14 @@ def export_problems(cfg: "ModelConfig", target: Target, model: "Transformer | No
 
     model: the trained model, if there is one yet, whose weights are checked too.
     """
-    if cfg.end_first and target != "hf":
+    if cfg.end_first and target not in _OF_MANY_LANGUAGES:
+        formats = ", ".join(f"--to {name}" for name in _OF_MANY_LANGUAGES)
         return [
-            "mtkit writes a model with model.end_first=True, such as NLLB, for Hugging Face only (--to hf); "
-            "CTranslate2's ct2-transformers-converter reads that folder"
+            f"{_NAMES[target]} cannot choose the target language of a model with model.end_first=True, such as NLLB; "
+            f"formats that can: {formats}"
         ]
-    name, supported = ("M2M-100", _M2M100) if cfg.end_first else (_NAMES[target], _KNOWN[target])
+    of_hf = ("M2M-100", _M2M100) if cfg.end_first else (_NAMES[target], _KNOWN[target])
+    name, supported = of_hf if target == "hf" else (_NAMES[target], _KNOWN[target])
     problems = [
         f"{name} has no counterpart of model.{key}={value}; only {' or '.join(map(str, known))}"
         for key, known in supported.items()

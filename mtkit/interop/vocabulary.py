@@ -18,12 +18,14 @@ from mtkit.console import log
 from mtkit.errors import BundleError, DataError
 from mtkit.tokens.sentencepiece_file import Piece, PieceType, SentencePieceModel, parse
 from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from mtkit.tokens.tokenizer import SPACE, language_of_piece
+from mtkit.tokens.tokenizer import SPACE, language_of_piece, language_piece
 
 # The output bias of a row that the other system lacks: its probability is exactly 0. Finite in fp16, too.
 BANNED = -30000.0
 _N_SPECIAL = 4
 _TAG = re.compile(r">>.+<<")  # OPUS-MT: the target language, at the beginning of the source
+_NLLB = re.compile(r"[a-z]{3}_[A-Z][a-z]{3}")  # a language's code and token
+_M2M100 = re.compile(r"__([a-z]{2,3}(?:[-_]\w+)?)__")  # a language's token
 _UNKNOWN_PENALTY = 10.0  # score of an unknown character below that of the unlikeliest piece (SentencePiece's constant)
 _MOST_MISSING = 0.05  # the share of pieces without a row; those of one model lack at most rare characters
 MATCHING_TEXT = (PieceType.NORMAL, PieceType.USER_DEFINED, PieceType.BYTE)
@@ -307,6 +309,31 @@ def added_names(model: SentencePieceModel) -> set[str]:
 def _without_space(text: str) -> str:
     bare = text.removeprefix(SPACE)
     return bare if _TAG.fullmatch(bare) else text
+
+
+def is_of_nllb(code: str) -> bool:
+    """Return whether NLLB names a language by such a code, fra_Latn; M2M-100 has fr."""
+    return _NLLB.fullmatch(code) is not None
+
+
+def with_language_pieces(names: Sequence[str]) -> list[str]:
+    """Return the names with mtkit's pieces for the tokens of languages, __fr__ of M2M-100 or fra_Latn of NLLB."""
+
+    def renamed(name: str) -> str:
+        match = _M2M100.fullmatch(name)
+        code = match[1] if match else name if is_of_nllb(name) else None
+        return name if code is None else language_piece(code)
+
+    return [renamed(name) for name in names]
+
+
+def with_language_tokens(names: Sequence[str]) -> list[str]:
+    """Return the names with the tokens of languages that M2M-100 or NLLB have: inverse of `with_language_pieces`."""
+    codes = [language_of_piece(name) for name in names]
+    return [
+        name if code is None else code if is_of_nllb(code) else f"__{code}__"
+        for name, code in zip(names, codes, strict=True)
+    ]
 
 
 def in_order(rows: Mapping[str, int], path: Path) -> list[str]:

@@ -21,9 +21,9 @@ from mtkit.bundle import load_bundle, read_bundle, save_bundle
 from mtkit.cli import app
 from mtkit.engines.parallel import NativeInWorker
 from mtkit.errors import BundleError, DataError, MtkitError
-from mtkit.interop.ctranslate2.export import write_model
 from mtkit.interop.huggingface import folder as huggingface
 from mtkit.interop.imported import Languages
+from mtkit.interop.support import Target, export_problems
 from mtkit.interop.vocabulary import Layout
 from mtkit.model.positions import sinusoid_table
 from mtkit.pair_files.pairs import Pair
@@ -347,8 +347,11 @@ def test_a_gap_between_added_tokens_is_refused(make_m2m100, tmp_path):
 def test_formats_that_cannot_hold_the_model_refuse_it(make_m2m100, tmp_path):
     _, path = imported(make_m2m100, tmp_path)
     bundle = load_bundle(path)
-    with pytest.raises(MtkitError, match=r"end_first.*--to hf.*ct2-transformers-converter"):
-        write_model(bundle.model, [], [], tmp_path, "float32")
+    targets: tuple[Target, ...] = ("marian", "bergamot", "page")
+    for target in targets:
+        [problem] = export_problems(bundle.config.model, target)
+        assert "end_first" in problem
+        assert "--to hf, --to ctranslate2, --to argos" in problem
     larger = extend(bundle, [Pair("The kubernetes.", "Le kubernetes.", "a.tmx", 1)] * 9, 20, tmp_path / "larger")
     with pytest.raises(MtkitError, match="--new-pieces"):
         huggingface.export_bundle(larger.folder, tmp_path / "exported")

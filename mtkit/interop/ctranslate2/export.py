@@ -24,11 +24,13 @@ from mtkit.files import atomic_folder
 from mtkit.interop.handover import write_readme
 from mtkit.interop.parity import ComparedText, Comparison, Parity, Tolerance, measure_parity, measure_types
 from mtkit.interop.support import Quantization, export_problems
+from mtkit.interop.vocabulary import with_language_tokens
 from mtkit.model.attention import CrossAttention, SelfAttention
 from mtkit.model.layers import FeedForward
 from mtkit.model.positions import LinearBiases, NoPositions
 from mtkit.model.transformer import Transformer
 from mtkit.search.hypothesis import Engine
+from mtkit.tokens.languages import target_language_id
 from mtkit.tokens.special_ids import BOS_ID, EOS_ID, UNK_ID
 from mtkit.translation.translator import Translator
 
@@ -87,17 +89,26 @@ def write_compared(
     tick: Callable[[int], object],
     *,
     for_others: bool,
+    names_languages: bool = False,
 ) -> Parity:
     """Write the model and its certificate into an empty folder. Arguments and errors as for `export_bundle`.
 
     for_others: whether to compare it in all types that this machine computes in, because other programs choose one.
+    names_languages: whether tokens of languages keep mtkit's names instead of those that M2M-100 and NLLB have.
     """
     model = load_model(files)
     texts = [as_read(files, text) for text in texts]
     tokenizers = files.src_tokenizer.with_placeholders(()), files.tgt_tokenizer.with_placeholders(())
     src_pieces, tgt_pieces = (tokenizer.pieces(range(tokenizer.vocab_size)) for tokenizer in tokenizers)
-    write_model(model, src_pieces, tgt_pieces, folder, quantization)
-    exported = CTranslate2Engine(folder, "cpu", threads)
+    language_id = target_language_id(files.config, files.tgt_tokenizer)
+    if language_id is not None and not names_languages:
+        src_pieces, tgt_pieces = map(with_language_tokens, (src_pieces, tgt_pieces))
+    write_model(model, src_pieces, tgt_pieces, folder, quantization, language_id)
+
+    def engine(kind: str = "default") -> CTranslate2Engine:
+        return CTranslate2Engine(folder, "cpu", threads, kind, language_id)
+
+    exported = engine()
     language = files.config.data.tgt_lang
 
     def translators(engine: Engine) -> list[Translator]:
@@ -108,9 +119,7 @@ def write_compared(
     comparisons = [Comparison(*one) for one in zip(texts, *both, strict=True)]
     parity = measure_parity(comparisons, threads, tick)
     if types := _other_types(exported.computes_in) if for_others else ():
-        agreements = measure_types(
-            comparisons, lambda kind: translators(CTranslate2Engine(folder, "cpu", threads, kind)), types
-        )
+        agreements = measure_types(comparisons, lambda kind: translators(engine(kind)), types)
         parity = replace(parity, agreement_by_type=agreements)
     if failures := parity.failures(tolerance):
         raise MtkitError(
@@ -143,29 +152,39 @@ def as_read(files: BundleFiles, text: ComparedText) -> ComparedText:
 
 
 def write_model(
-    model: Transformer, src_pieces: Sequence[str], tgt_pieces: Sequence[str], folder: Path, quantization: Quantization
+    model: Transformer,
+    src_pieces: Sequence[str],
+    tgt_pieces: Sequence[str],
+    folder: Path,
+    quantization: Quantization,
+    language_id: int | None = None,
 ) -> None:
     """Write the model into a folder that exists and is empty.
 
-    src_pieces, tgt_pieces: in the order of their ids. Raises MtkitError if CTranslate2 cannot express the model.
+    src_pieces, tgt_pieces: in the order of their ids. language_id: the token of the target language, for a model whose
+    decoder reads it after </s>, as CTranslate2's own conversions of M2M-100 and NLLB do.
+    Raises MtkitError if CTranslate2 cannot express the model.
     """
     if problems := export_problems(model.cfg, "ctranslate2"):
         raise MtkitError("; ".join(problems))
     library = ctranslate2_library()
-    spec = _spec(model)
+    spec = _spec(model, language_id)
     vocabularies = distinct(src_pieces), distinct(tgt_pieces)
     spec.register_source_vocabulary(vocabularies[0])
     spec.register_target_vocabulary(vocabularies[1])
     spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = (
         vocabularies[1][token_id] for token_id in (UNK_ID, BOS_ID, EOS_ID)
     )
-    spec.config.decoder_start_token = spec.config.bos_token
-    spec.config.add_source_eos = model.cfg.src_end
+    end_first = model.cfg.end_first  # then the caller puts </s> after a source, and forces the token of the language
+    spec.config.decoder_start_token = spec.config.eos_token if end_first else spec.config.bos_token
+    spec.config.add_source_eos = model.cfg.src_end and not end_first
     spec.config.layer_norm_epsilon = _epsilon(model)
     spec.validate()
     spec.optimize(quantization="int8_float32" if quantization == "int8" else quantization)
     spec.save(str(folder))
-    about = {"ctranslate2": library.__version__, "quantization": quantization, "max_positions": _n_positions(model.cfg)}
+    n_positions = _n_positions(model.cfg)
+    max_positions = n_positions - 1 if n_positions and end_first else n_positions
+    about = {"ctranslate2": library.__version__, "quantization": quantization, "max_positions": max_positions}
     (folder / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 
 
@@ -197,8 +216,8 @@ def _epsilon(model: Transformer) -> float:
     return float(norm.eps)
 
 
-def _spec(model: Transformer) -> "TransformerSpec":
-    """Return CTranslate2's specification of the model with its weights."""
+def _spec(model: Transformer, language_id: int | None) -> "TransformerSpec":
+    """Return CTranslate2's specification of the model with its weights; arguments as for `write_model`."""
     # Imported here because it is optional.
     from ctranslate2.specs import TransformerDecoderSpec, TransformerEncoderSpec, TransformerSpec
     from ctranslate2.specs.common_spec import Activation
@@ -233,6 +252,9 @@ def _spec(model: Transformer) -> "TransformerSpec":
         _array(embedding.weight) for embedding in (model.src_embedding, model.tgt_embedding)
     )
     _set_linear(spec.decoder.projection, model.output.weight, model.output.bias)
+    if language_id is not None:  # its embedding is that of <start>, which training changes instead
+        for part in (spec.encoder.embeddings[0], spec.decoder.embeddings, spec.decoder.projection):
+            part.weight[language_id] = part.weight[BOS_ID]
     if cfg.norm_position == "pre":
         _set_norm(spec.encoder.layer_norm, model.encoder_norm)
         _set_norm(spec.decoder.layer_norm, model.decoder_norm)

@@ -3,8 +3,7 @@
 The weights become float32, whatever their stored type, so the bundle can be tuned like any other.
 """
 
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,16 +15,25 @@ from mtkit.files import parse_json
 from mtkit.interop.ctranslate2.binary import read_ctranslate2_binary
 from mtkit.interop.ctranslate2.export import distinct
 from mtkit.interop.ctranslate2.weights import to_model
-from mtkit.interop.imported import Languages, Origin, check_sides, save_imported
-from mtkit.interop.vocabulary import Layout, Vocabularies, Vocabulary, import_state, names_of, read_spm
+from mtkit.interop.imported import Languages, Origin, check_sides, direction, save_imported
+from mtkit.interop.vocabulary import (
+    Layout,
+    Vocabularies,
+    Vocabulary,
+    import_state,
+    names_of,
+    read_spm,
+    with_language_pieces,
+)
+from mtkit.tokens.special_ids import BOS_ID
+from mtkit.tokens.tokenizer import language_of_piece, language_piece
 
 FORMAT = "ctranslate2"
 MODEL = "model.bin"
 _EPSILONS = (0.0, 1e-5)  # of layer norms; mtkit has 1e-5, and less changes nothing that shows
 _SPMS = [("source.spm", "target.spm"), ("src.spm", "tgt.spm")]
+_MANY = 10  # tokens that look like those of languages; fewer may be words
 _SHARED_SPMS = ("sentencepiece.model", "sentencepiece.bpe.model", "tokenizer.model")
-_LANGUAGE = re.compile(r"__[a-z]{2,3}__|[a-z]{3}_[A-Z][a-z]{3}")  # of M2M-100, of NLLB
-_MANY = 10  # such pieces; fewer may be words
 
 
 @dataclass(frozen=True)
@@ -50,10 +58,16 @@ class Tokenizers:
 
 
 def import_model(
-    folder: Path, out: Path, languages: Languages | None = None, tokenizers: Tokenizers | None = None
+    folder: Path,
+    out: Path,
+    languages: Languages | None = None,
+    tokenizers: Tokenizers | None = None,
+    target_prefix: str | None = None,
 ) -> None:
     """Write the model in a folder as a bundle; tokenizers: by default those in the folder.
 
+    languages: for a model of many, the direction that the bundle translates in by default. target_prefix: the token
+    that a caller makes each translation start with, if there is one.
     Raises MtkitError, naming the file and the variable or key, if mtkit cannot compute the model.
     """
     path = folder / MODEL
@@ -64,8 +78,12 @@ def import_model(
     from_zeros = bool(variables.numbers.get("decoder/start_from_zero_embedding"))
     # The caller of such models puts </s> after the source; only for the others does add_source_eos tell.
     src_end = bool(settings["add_source_eos"]) or from_zeros or start == settings["eos_token"]
-    cfg, state = to_model(variables, src_end=src_end)
     src, tgt = (_side(folder, side, settings, spm) for side, spm in vars(tokenizers).items())
+    codes = [code for name in tgt.names if (code := language_of_piece(name)) is not None]
+    end_first = bool(codes) and start == settings["eos_token"] and not from_zeros  # M2M-100 and NLLB
+    if not end_first:
+        _refuse_other_starts(folder, settings, target_prefix, codes)
+    cfg, state = to_model(variables, src_end=src_end, end_first=end_first)
     for side, vocabulary in (("src", src), ("tgt", tgt)):
         if (n_rows := len(state[f"{side}_embedding.weight"])) != vocabulary.layout.size:
             raise DataError(
@@ -76,8 +94,9 @@ def import_model(
     if start not in tgt.names:
         raise DataError(f"{folder / 'config.json'}: decoder_start_token: {start} is not in {tgt.path.name}")
     row = tgt.names.index(start)
-    embedding = None if from_zeros else state["tgt_embedding.weight"][row]
-    named = languages or Languages()
+    named = direction(folder, codes, languages) if end_first else languages or Languages()
+    first = tgt.names.index(language_piece(named.tgt)) if end_first else row
+    embedding = None if from_zeros else state["tgt_embedding.weight"][first]
     if tokenizers.src != tokenizers.tgt:
         check_sides((src.model, tgt.model), named, folder)
     # An export of mtkit has its ids already. In an Argos package the tokenizer of the target is not the original one.
@@ -90,6 +109,8 @@ def import_model(
         both = both.with_bos(None if from_zeros or row in (layout.pad, layout.unk, layout.eos) else row)
         models, layouts = both.tokenizers(), (both.src.layout, both.tgt.layout)
     state = import_state(state, cfg.tie, *layouts, embedding)
+    if end_first and embedding is not None:  # an export of mtkit has a row for it, with another language perhaps
+        state["tgt_embedding.weight"][BOS_ID] = embedding
     origin = Origin.from_file(path, FORMAT, *layouts, {"quantization": variables.quantization})
     save_imported(out, state, cfg, models, DecodeConfig(), named, origin)
 
@@ -104,8 +125,6 @@ def _settings(folder: Path) -> dict[str, Any]:
         if not isinstance(given, Mapping):
             raise DataError(f"{path}: not a JSON object")
         settings |= given
-    if settings["add_source_bos"]:
-        raise DataError(f"{path}: add_source_bos: true is not supported: mtkit puts no token before a source")
     for key in defaults:
         if not isinstance(settings[key], str):
             reason = "; mtkit needs a fixed token, not one that each request chooses" if "start" in key else ""
@@ -116,14 +135,31 @@ def _settings(folder: Path) -> dict[str, Any]:
     return settings
 
 
+def _refuse_other_starts(
+    folder: Path, settings: Mapping[str, Any], target_prefix: str | None, codes: Sequence[str]
+) -> None:
+    """Raise DataError for tokens before a source or a translation in a model that is not like M2M-100 or NLLB.
+
+    codes: of the languages that the vocabulary has tokens for.
+    """
+    if settings["add_source_bos"]:
+        raise DataError(
+            f"{folder / 'config.json'}: add_source_bos: true is not supported: mtkit puts no token before a source"
+        )
+    if target_prefix or len(codes) > _MANY:
+        start, prefix = settings["decoder_start_token"], f" (target_prefix: {target_prefix})" if target_prefix else ""
+        raise DataError(
+            f"{folder}: a model of many languages{prefix} whose decoder starts from {start} is not supported; only "
+            "models like M2M-100 and NLLB, whose decoder reads </s> and then the token of the target language"
+        )
+
+
 def _side(folder: Path, side: str, settings: Mapping[str, Any], spm: Path) -> Vocabulary:
     path, names = _names(folder, {"src": "source", "tgt": "target"}[side])
-    if sum(_LANGUAGE.fullmatch(name) is not None for name in names) > _MANY:
-        raise DataError(
-            f"{path}: a model of many languages, such as M2M-100 or NLLB, is not supported: its translations start "
-            "with a token for the target language"
-        )
+    names = with_language_pieces(names)
     specials = {key: settings[f"{key}_token"] for key in ("unk", "eos", "bos")}
+    if language_of_piece(specials["bos"]) is not None:  # of the source, which a package of Argos Translate has fixed
+        del specials["bos"]
     pad = "<pad>" if "<pad>" in names else "<blank>"
     return Vocabulary(path, read_spm(spm), names, Layout.from_names(names, path, pad=pad, **specials))
 

@@ -13,7 +13,7 @@ from mtkit.config.model import ModelConfig
 from mtkit.errors import DataError
 from mtkit.interop.ctranslate2.binary import Array, Variables
 from mtkit.interop.imported import checked
-from mtkit.model.positions import LinearBiases, sinusoid_table
+from mtkit.model.positions import LinearBiases, SinusoidalPositions, SinusoidKind, sinusoid_table
 from mtkit.model.transformer import Transformer
 
 _ACTIVATIONS = {0: "relu", 2: "silu", 3: "gelu"}
@@ -61,16 +61,17 @@ class _Left:
         return DataError(f"{self.path}: {what} is not supported; {only}")
 
 
-def to_model(variables: Variables, *, src_end: bool) -> tuple[ModelConfig, dict[str, Tensor]]:
+def to_model(variables: Variables, *, src_end: bool, end_first: bool = False) -> tuple[ModelConfig, dict[str, Tensor]]:
     """Return the model section and the weights, the vocabularies in CTranslate2's order.
 
-    src_end: whether sources end with the end-of-sentence token. Raises DataError, naming the variable, if mtkit cannot
-    compute the model, or if a variable is missing or has another shape.
+    src_end: whether sources end with the end-of-sentence token. end_first: whether the decoder reads it before the
+    token of the target language. Raises DataError, naming the variable, if mtkit cannot compute the model, or if a
+    variable is missing or has another shape.
     """
     left = _Left(variables)
     ends = _ends(left)
     positions, tables = _positions(left, ends["src_embedding.weight"].shape[1])
-    settings = {**_shape(left, ends), **positions, "src_end": src_end, "tie": _tie(ends)}
+    settings = {**_shape(left, ends), **positions, "src_end": src_end, "end_first": end_first, "tie": _tie(ends)}
     cfg = checked(ModelConfig, settings, left.path)
     state = {**ends, **tables}
     for ours, theirs in _entries(cfg):
@@ -180,8 +181,9 @@ def _added_positions(tables: list[Array | None], d_model: int) -> tuple[dict[str
     Without a table, CTranslate2 adds Marian's sinusoids, but from position 1 on.
     """
     if all(table is not None for table in tables):
-        for kind in ("sinusoidal", "marian"):
-            if all(_is_sinusoid(table, d_model, marian=kind == "marian") for table in tables):
+        kinds: tuple[SinusoidKind, ...] = ("sinusoidal", "marian", "fairseq")
+        for kind in kinds:
+            if all(_is_sinusoid(table, d_model, kind) for table in tables):
                 return {"positions": kind}, {}
     default = sinusoid_table(_N_DEFAULT_POSITIONS + 1, d_model, marian=True)[1:].numpy()
     both = [default if table is None else table for table in tables]
@@ -192,10 +194,11 @@ def _added_positions(tables: list[Array | None], d_model: int) -> tuple[dict[str
     )
 
 
-def _is_sinusoid(table: Array | None, d_model: int, *, marian: bool) -> bool:
+def _is_sinusoid(table: Array | None, d_model: int, kind: SinusoidKind) -> bool:
     if table is None or table.ndim != 2 or table.shape[1] != d_model:
         return False
-    return np.allclose(table, sinusoid_table(*table.shape, marian=marian).numpy(), rtol=0, atol=_ALIKE)
+    expected = SinusoidalPositions(d_model, kind).table_of(*table.shape)
+    return np.allclose(table, expected.numpy(), rtol=0, atol=_ALIKE)
 
 
 def _take_linear_biases(left: _Left, n_heads: int) -> None:

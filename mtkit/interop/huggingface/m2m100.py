@@ -18,9 +18,8 @@ from mtkit.interop.handover import write_readme
 from mtkit.interop.huggingface import m2m100_vocabulary
 from mtkit.interop.huggingface.config import config_files, decode_config, generation, model_config
 from mtkit.interop.huggingface.tensors import OUTPUT_BIAS, WEIGHTS, positions_of, read_weights, to_state, to_tensors
-from mtkit.interop.imported import Languages, Origin, save_imported
+from mtkit.interop.imported import Languages, Origin, direction, save_imported
 from mtkit.interop.vocabulary import Layout, export_state, import_state
-from mtkit.tokens.languages import find_language
 from mtkit.tokens.special_ids import BOS_ID
 from mtkit.tokens.tokenizer import language_piece
 
@@ -38,7 +37,7 @@ def import_model(folder: Path, config: Mapping[str, Any], out: Path, languages: 
     state = to_state(tensors, cfg, path)
     vocabulary = m2m100_vocabulary.read(folder, n_rows=state["tgt_embedding.weight"].size(0))
     _check_ids(folder / "config.json", config, vocabulary.names.layout)
-    chosen = _direction(folder, vocabulary, languages)
+    chosen = direction(folder, vocabulary.languages, languages or m2m100_vocabulary.direction(folder))
     both = vocabulary.both()
     layout = both.tgt.layout
     start = both.tgt.names.index(language_piece(chosen.tgt))
@@ -92,15 +91,3 @@ def _check_ids(path: Path, config: Mapping[str, Any], layout: Layout) -> None:
     for key, expected in ids.items():
         if (value := config.get(key, expected)) != expected:
             raise MtkitError(f"{path}: {key}: {value} is not supported; only {expected}, as in M2M-100 and NLLB")
-
-
-def _direction(folder: Path, vocabulary: m2m100_vocabulary.ManyLanguages, languages: Languages | None) -> Languages:
-    """Return the direction in the vocabulary's codes. Raises MtkitError if neither user nor folder names it."""
-    named = languages or m2m100_vocabulary.direction(folder)
-    if named is None:
-        raise MtkitError(
-            f"{folder}: the model translates between {len(vocabulary.languages)} languages; choose the usual ones with "
-            f"--src-lang and --tgt-lang (mtkit translate has these options, too): {', '.join(vocabulary.languages)}"
-        )
-    src, tgt = (find_language(code, vocabulary.languages, str(folder)) for code in (named.src, named.tgt))
-    return Languages(src, tgt)

@@ -24,20 +24,21 @@ from mtkit.interop.vocabulary import (
     Vocabulary,
     added_names,
     in_order,
+    is_of_nllb,
     original_names,
     read_spm,
+    with_language_pieces,
+    with_language_tokens,
     with_pieces,
 )
 from mtkit.tokens.sentencepiece_file import Piece, PieceType, SentencePieceModel
-from mtkit.tokens.tokenizer import language_of_piece, language_piece
+from mtkit.tokens.tokenizer import language_of_piece
 
 SPM, _VOCAB = "sentencepiece.bpe.model", "vocab.json"
 _CONFIG, _SPECIAL, _FAST = "tokenizer_config.json", "special_tokens_map.json", "tokenizer.json"
 _FIRST = ("<s>", "<pad>", "</s>", "<unk>")  # fairseq's first rows
 BOS, PAD, EOS, UNK = range(4)
 _N_SPM_SPECIAL = 3  # <unk>, <s> and </s> of the SentencePiece model
-_CODE = {"m2m_100": re.compile(r"__(.+)__"), "nllb": re.compile(r"([a-z]{3}_[A-Z][a-z]{3})")}
-_TOKEN = {"m2m_100": "__{}__", "nllb": "{}"}
 _CLASS = {"m2m_100": "M2M100Tokenizer", "nllb": "NllbTokenizer"}
 _FILLER = re.compile(r"madeupword\d+")  # fairseq's name of a row that exists only for the size
 _MOST_FILLERS = 0.05  # share of the rows
@@ -76,8 +77,7 @@ def read(folder: Path, n_rows: int) -> ManyLanguages:
         if row > len(names):
             raise DataError(f"{folder}: the added token {token} has the id {row}, but there is none with {len(names)}")
         if row == len(names):  # lower ones are among the pieces
-            match = _CODE[kind].fullmatch(token)
-            names.append(language_piece(match[1]) if match else token)
+            names += with_language_pieces([token])
     languages = [code for name in names if (code := language_of_piece(name)) is not None]
     if not languages:
         raise DataError(f"{folder}: neither {_CONFIG}, {_FAST} nor {_SPECIAL} names the tokens of languages")
@@ -107,7 +107,7 @@ class Rows:
         names = original_names(model, layout)
         codes = [language_of_piece(name) for name in names]
         n_pieces, code = next((row, code) for row, code in enumerate(codes) if code is not None)
-        return cls("nllb" if _CODE["nllb"].fullmatch(code) else "m2m_100", layout, names, n_pieces)
+        return cls("nllb" if is_of_nllb(code) else "m2m_100", layout, names, n_pieces)
 
 
 def direction(folder: Path) -> Languages | None:
@@ -122,9 +122,8 @@ def write(folder: Path, bundle: Bundle, rows: Rows) -> None:
     kind, names, n_pieces = rows.kind, rows.names, rows.n_pieces
     (folder / SPM).write_bytes(_spm(read_spm(bundle.src_tokenizer.path), rows))
     added = {row: name for row, name in enumerate(names) if row >= n_pieces and not _FILLER.fullmatch(name)}
-    codes = {row: language_of_piece(name) for row, name in added.items()}
-    tokens = {row: added[row] if code is None else _TOKEN[kind].format(code) for row, code in codes.items()}
-    languages = {"additional_special_tokens": [tokens[row] for row, code in codes.items() if code is not None]}
+    tokens = dict(zip(added, with_language_tokens([*added.values()]), strict=True))
+    languages = {"additional_special_tokens": [token for row, token in tokens.items() if token != added[row]]}
     data = bundle.config.data
     options: dict[str, Any] = {"tokenizer_class": _CLASS[kind], "src_lang": data.src_lang, "tgt_lang": data.tgt_lang}
     if kind == "m2m_100":
