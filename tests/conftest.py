@@ -33,7 +33,7 @@ LONG_TESTS = (
     *("interop/test_fine_tuning.py", "jobs/test_job.py", "jobs/test_line_job.py", "model/cpu/test_fused.py"),
     *("model/cpu/test_products.py", "model/cpu/test_stored_code.py", "training/update/test_guided_alignment.py"),
     *("training/update/test_micro_batches.py", "training/validation/test_dev_sets.py"),
-    "translation/test_consistency.py",
+    *("adaptation/test_adapt.py", "translation/test_consistency.py"),
     "data/test_subwords.py::test_another_process_draws_the_same",
     "evaluation/metrics/test_scores.py::test_every_figure_is_that_of_the_sacrebleu_command",
     "evaluation/metrics/test_scores.py::test_heavy_packages_wait_until_they_are_needed",

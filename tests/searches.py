@@ -19,7 +19,7 @@ from mtkit.search.hypothesis import Hypothesis, Segment
 from mtkit.search.phrases import Form, Phrase, Requirement, Spelling
 
 VOCAB_SIZE = 40
-SEGMENTS = [Segment([5 + n, 9, 12 + n % 3, *range(20, 20 + n % 7)], max_len=8 + n % 5) for n in range(12)]
+SEGMENTS = [Segment([5 + n, 9, 12 + n % 3, *range(20, 20 + n % 7)], max_len=8 + n % 5) for n in range(7)]
 _TEXTS = [f"{' ' * (n % 2)}{chr(61 + n)}" for n in range(4, VOCAB_SIZE)]  # token 37 is " b"
 _SPELLING = Spelling(["", "", "", "", *_TEXTS])
 _PHRASE = Requirement((Phrase("ba", (Form((37, 36)),)),), src_positions=(1,))

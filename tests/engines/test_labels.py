@@ -49,7 +49,7 @@ def engine(model: EncoderClassifier, batch_tokens: int) -> CountingEngine:
 
 @pytest.mark.parametrize(("n_labels", "scale"), [(2, 1.0), (3, 3.0), (300, 0.3), (300, 3.0)])
 def test_the_label_and_its_probability_do_not_depend_on_the_batch(n_labels, scale):
-    model, some = classifier(n_labels, scale), examples()[:100]
+    model, some = classifier(n_labels, scale), examples()[:40]
     alone = engine(model, 1).decide(some)  # a batch has at least one
     rows = np.arange(len(some))
     for batch_tokens in (40, 300, 100_000):
@@ -85,9 +85,9 @@ def test_a_near_tie_of_the_two_best_labels_is_computed_again():
         model.output.weight[1] = model.output.weight[0] * (1 + 1e-7)
         model.output.bias[:2] = 20.0  # above the third
     counting = engine(model, 100_000)
-    found = counting.decide(examples())
-    assert set(found.best.tolist()) == {0, 1}
-    assert counting.n_alone == N_EXAMPLES
+    some = examples()[:60]
+    assert set(counting.decide(some).best.tolist()) == {0, 1}
+    assert counting.n_alone == len(some)
 
 
 def test_a_near_tie_of_worse_labels_is_not():

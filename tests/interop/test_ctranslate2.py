@@ -172,16 +172,16 @@ def test_a_beam_finds_the_native_hypotheses(positions, tmp_path):
         model.output.bias[[PAD_ID, BOS_ID]] -= 30.0  # never chosen, as in a trained model
         model.output.bias[EOS_ID] += 1.0
     engine, native = export(model, tmp_path / "export"), NativeEngine([model])
-    plain, begun = random_segments(n=60), random_segments(n=60, prefix=(9, 30))
+    plain, begun = random_segments(n=30), random_segments(n=30, prefix=(9, 30))
     for segments in (plain, begun):
         pairs = zip(results(engine, segments, beam_size=4), results(native, segments, beam_size=4), strict=True)
         equal = [(a.ids, a.finished) == (b.ids, b.finished) for [a], [b] in pairs]
-        assert sum(equal) >= 58  # the searches differ in how they refill a beam after an end
+        assert sum(equal) >= 29  # the searches differ in how they refill a beam after an end
 
 
 @pytest.mark.parametrize(("positions", "longest"), [("rotary", 2500), ("relative", 2047), ("alibi", 2047)])
 def test_distances_beyond_the_clip_and_the_longest_have_the_models_log_probabilities(positions, longest, tmp_path):
-    model = random_model(positions=positions, n_heads=4, n_encoder_layers=1)
+    model = random_model(positions=positions, n_heads=2, n_encoder_layers=1)
     rng = random.Random(0)
     sources = [[rng.randrange(4, VOCAB_SIZE) for _ in range(n)] for n in (3, 40, longest)]
     begun = [Segment(ids, 60, prefix=tuple(ids[:50])) for ids in sources]

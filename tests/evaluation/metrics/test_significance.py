@@ -58,7 +58,7 @@ def paired_tests(systems, references, test_type: str, n_samples: int, n_confiden
 
 
 @pytest.mark.parametrize(
-    ("n_references", "seed", "n_bootstrap", "n_trials"), [(1, 12345, 90, 300), (2, 7, 100, 511), (3, 1, 40, 90)]
+    ("n_references", "seed", "n_bootstrap", "n_trials"), [(1, 12345, 60, 150), (2, 7, 50, 211), (3, 1, 40, 90)]
 )
 def test_every_figure_is_that_of_sacrebleus_paired_tests(
     systems, references, monkeypatch, n_references, seed, n_bootstrap, n_trials
