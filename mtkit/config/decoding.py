@@ -105,8 +105,8 @@ class DecodeConfig(Section):
     tgt_lang: str | None = Field(None, description="language to translate to; see src_lang; default: data.tgt_lang")
     as_typed: bool = Field(
         False,
-        description="true: read text exactly as it is; false: read text in capitals or small letters, titles and words "
-        "with a typo as the training text writes them, if it has no such text",
+        description="true: read text exactly as it is; false: read text in capitals or small letters, titles, words "
+        "with a typo and sentences without a final mark as the training text writes them, if it has no such text",
     )
     on_suspect: Literal["retry", "warn", "mark", "off"] = Field(
         "retry",

@@ -1,7 +1,6 @@
 """Average the weights of a run's checkpoints, or of models of the same shape, and write a bundle."""
 
 import shutil
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -30,9 +29,9 @@ from mtkit.distributed.weights import load_weights
 from mtkit.errors import BundleError, CheckpointError, UsageError
 from mtkit.model.networks import network_to_load
 from mtkit.runs.record import read_record
-from mtkit.tokens.spelling import FILE as WORDS_FILE
-from mtkit.tokens.spelling import load_words, save_words
 from mtkit.tokens.tokenizer import load_tokenizers
+from mtkit.tokens.word_record import FILE as WORDS_FILE
+from mtkit.tokens.word_record import load_words, save_words
 from mtkit.training.update.checkpoint import Checkpoints
 
 
@@ -118,9 +117,10 @@ def save_interpolated(base: BundleFiles, tuned: BundleFiles, share: float, out: 
     spm = tuned.folder / "src.spm", tuned.folder / "tgt.spm"
     save_bundle(out, weights, cfg, *spm, training=training)
     _copy_files_of_text(base, out)
-    words = [path for files in (base, tuned) if (path := bundle_file(files, WORDS_FILE))]
-    if len(words) == 2:  # the memory has words of its own, which are right
-        add_to_bundle(out, WORDS_FILE, lambda path: save_words(path, sum(map(load_words, words), Counter())))
+    of_base_words, of_tuned_words = (bundle_file(files, WORDS_FILE) for files in (base, tuned))
+    if of_base_words and of_tuned_words:  # the memory has words of its own, which are right
+        words, own = load_words(of_base_words), load_words(of_tuned_words).counts
+        add_to_bundle(out, WORDS_FILE, lambda path: save_words(path, words._replace(counts=words.counts + own)))
 
 
 def _copy_files_of_text(files: BundleFiles, out: Path) -> None:

@@ -8,27 +8,20 @@ right, so all stay.
 
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-import numpy as np
-
-from mtkit.arrays import read_arrays
-from mtkit.errors import BundleError
 from mtkit.languages import primary_code
 from mtkit.text.capitals import changeable_words, is_in_identifier, starts_sentence
 from mtkit.text.scripts import scripts_of
 
-FILE = "words.npz"  # of a bundle: the words of the source side of its training text
-_MOST_WORDS = 200_000  # that a bundle records
 # How often the training text must have a word that another one is read as: in all, and as a share of its words. In
 # trials with Tatoeba (English, German, French), 2 instead of 10 times changed two to four times as many right words.
 _FEWEST = 10
 _LEAST_SHARE = 1e-5
+_MOST_REMEMBERED = 100_000  # unknown words
 _CLEARLY = 3  # times as frequent as the next word that it may stand for
 SHORTEST = 3  # letters of a word in which a typo can be told from another word
 # Letters that keys write one by one: Latin to Arabic, Georgian, and Latin and Greek with accents.
@@ -147,7 +140,7 @@ class Spelling:
     def _meant_by(self, word: str) -> str | None:
         """Return what an unknown word in small letters stands for; None if that is not clear."""
         if word not in self._meant:
-            if len(self._meant) >= _MOST_WORDS:  # a service sees new words for as long as it runs
+            if len(self._meant) >= _MOST_REMEMBERED:  # a service sees new words for as long as it runs
                 self._meant.clear()
             likely = {each for each in _once_mistyped(word, self._letters, self._lang) if each in self._frequent}
             likely.update(self._accented.get(_without_accents(word), ()))
@@ -155,26 +148,3 @@ class Spelling:
             counts = [self._frequent[each] for each in best]
             self._meant[word] = best[0] if len(best) == 1 or (best and counts[0] >= _CLEARLY * counts[1]) else None
         return self._meant[word]
-
-
-def count_words(texts: Iterable[str]) -> Counter[str]:
-    """Count the words that people type letter by letter."""
-    return Counter(word[0] for text in texts for word in changeable_words(text) if TYPED.fullmatch(word[0]))
-
-
-def save_words(path: Path, counts: Counter[str]) -> None:
-    """Write the most frequent words and how often they occur."""
-    rows = sorted(counts.most_common(_MOST_WORDS))
-    words = np.frombuffer("\n".join(word for word, _ in rows).encode(), np.uint8)
-    with path.open("wb") as file:
-        np.savez_compressed(file, words=words, counts=np.array([n for _, n in rows], np.int64))
-
-
-def load_words(path: Path) -> Counter[str]:
-    """Read what `save_words` wrote. Raises BundleError if it is damaged."""
-    try:
-        arrays = read_arrays(path)
-        words, counts = arrays["words"].tobytes().decode().split("\n"), arrays["counts"].tolist()
-        return Counter(dict(zip(words, counts, strict=True)))
-    except (ValueError, KeyError, TypeError) as error:
-        raise BundleError(f"{path}: cannot read the words ({error}); copy the bundle again") from None

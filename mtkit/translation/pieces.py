@@ -86,6 +86,7 @@ class Cutter:
         removed: Removed,
         usual: Callable[[str, PartOf | None], Usual | None] = lambda text, part_of: None,
         respelt: Callable[[str, Sequence[str], PartOf | None], Respelt] = lambda text, kept, part_of: Respelt(text),
+        missing_mark: Callable[[str], str] = lambda text: "",
     ) -> None:
         """tokenizers: the source tokenizers of all models; the first one's placeholders apply.
 
@@ -93,9 +94,10 @@ class Cutter:
         cannot know one of them, or all protected parts in any case.
         usual: returns a text in unusual case as the model should read it, or None; see `Capitals.usual`.
         respelt: returns a text with the words that the model should read; see `Spelling.read`.
+        missing_mark: returns the final mark that the model should read after a sentence without one.
         """
         self.tokenizers = tokenizers
-        self._usual, self._respelt = usual, respelt
+        self._usual, self._respelt, self._missing_mark = usual, respelt, missing_mark
         self.placeholders = tokenizers[0].placeholders
         self._protector = protector
         self._removed = removed
@@ -146,9 +148,9 @@ class Cutter:
         replaced = [self.replaced(each.text) for each in respelt]
         usual = [self._usual(each.text, part_of) or Usual(each.text, None) for each in replaced]
         read = [replace(each, text=text) for each, (text, _) in zip(replaced, usual, strict=True)]
-        ids = zip(
-            *(tokenizer.encode_replaced([each.text for each in read]) for tokenizer in self.tokenizers), strict=True
-        )
+        # Its translation gets such a mark, too, which is then left out.
+        marked = [each.text if part_of else each.text + self._missing_mark(each.text) for each in read]
+        ids = zip(*(tokenizer.encode_replaced(marked) for tokenizer in self.tokenizers), strict=True)
         rows = zip(sources, ids, read, inlines, usual, respelt, strict=True)
         return [
             Piece(

@@ -14,11 +14,13 @@ from mtkit.console import log
 from mtkit.data.sides import Sides
 from mtkit.pair_files.lines import as_one_line, check_text
 from mtkit.text.capitals import Capitals, PartOf, Usual, is_in_capitals, is_in_small_letters, may_be_title
+from mtkit.tokens.openings import missing_mark
 from mtkit.tokens.placeholders import Replaced
 from mtkit.tokens.protected import Protector
-from mtkit.tokens.spelling import FILE as WORDS_FILE
-from mtkit.tokens.spelling import Respelt, Spelling, load_words
+from mtkit.tokens.spelling import Respelt, Spelling
 from mtkit.tokens.tokenizer import Tokenizer
+from mtkit.tokens.word_record import FILE as WORDS_FILE
+from mtkit.tokens.word_record import WordRecord, load_words
 from mtkit.translation.direction import sides_of
 from mtkit.translation.pieces import REMOVED, Cutter, Matcher, Piece
 
@@ -48,10 +50,15 @@ class TrainingText:
     @cached_property
     def spelling(self) -> Spelling | None:
         """What reads words with a typo; None if the words of the training text are unknown."""
-        path = None if self._files is None else bundle_file(self._files, WORDS_FILE)
-        if path is None or self._files is None:
+        if self._files is None or self.words is None:
             return None
-        return Spelling(load_words(path), self._files.config.data.src_lang)
+        return Spelling(self.words.counts, self._files.config.data.src_lang)
+
+    @cached_property
+    def words(self) -> WordRecord | None:
+        """The words of the source text; None if they are unknown."""
+        path = None if self._files is None else bundle_file(self._files, WORDS_FILE)
+        return None if path is None else load_words(path)
 
     @property
     def has_few_in_small_letters(self) -> bool:
@@ -94,7 +101,8 @@ class Reader:
         """
         self.protector = protector
         self.cutter, self.whole, self.bare = (
-            Cutter(self.tokenizers, protector, removed, self._usual, self._respelt) for removed in REMOVED
+            Cutter(self.tokenizers, protector, removed, self._usual, self._respelt, self._missing_mark)
+            for removed in REMOVED
         )
 
     def protecting(self, patterns: Sequence[str]) -> "Reader":
@@ -181,6 +189,11 @@ class Reader:
         if spelling is None:
             return Respelt(text)
         return spelling.read(text, kept, self._words_of_terms, part_of.before if part_of else "")
+
+    def _missing_mark(self, text: str) -> str:
+        """Return the final mark with which the training text ends such a sentence; "" if it has one, or needs none."""
+        words = None if self._as_typed else self.training_text.words
+        return missing_mark(text, words.openings) if words else ""
 
 
 def with_memory_of(reader: Reader, decode: DecodeConfig, files: BundleFiles | None) -> Reader:

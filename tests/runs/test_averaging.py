@@ -24,7 +24,7 @@ from mtkit.config.reading.loading import load_config
 from mtkit.errors import BundleError, CheckpointError, UsageError
 from mtkit.runs.averaging import average_bundles, average_checkpoints, save_interpolated
 from mtkit.runs.train import train
-from mtkit.tokens.spelling import load_words, save_words
+from mtkit.tokens.word_record import WordRecord, load_words, save_words
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,8 @@ def test_the_chosen_checkpoints_of_a_run_are_averaged(runs, tmp_path):
     of_text = {SHARE_OF_SEVERAL: 0.0, SHARE_OF_SMALL: 1.0, LETTERS_RATIO: round(tgt / src, 4)}
     assert bundle.manifest["training"] == {"step": 20, "averaged_steps": [18, 20], **of_text}
     assert load_bundle(runs / "a" / "model").manifest["training"].items() >= of_text.items()
-    assert load_words(runs / "a" / "model" / "words.npz") == Counter(corpus.paths[0].read_text("utf-8").split())
+    words = load_words(runs / "a" / "model" / "words.npz")
+    assert words.counts == Counter(corpus.paths[0].read_text("utf-8").split())
     assert bundle.src_tokenizer.fingerprint == load_bundle(runs / "a" / "model").src_tokenizer.fingerprint
 
 
@@ -79,14 +80,17 @@ def test_a_mean_keeps_what_is_known_of_the_training_text(runs, tmp_path, model):
 def test_an_adapted_model_knows_the_words_of_its_base(runs, tmp_path):
     shutil.copytree(runs / "b" / "model", tmp_path / "tuned")
     add_to_bundle(tmp_path / "tuned", "alignment.npz", lambda path: path.write_bytes(b"of little text"))
-    add_to_bundle(tmp_path / "tuned", "words.npz", lambda path: save_words(path, Counter({"gadget": 2})))
+    add_to_bundle(
+        tmp_path / "tuned", "words.npz", lambda path: save_words(path, WordRecord(Counter({"gadget": 2}), {}))
+    )
     base, tuned = read_bundle(runs / "a" / "model"), read_bundle(tmp_path / "tuned")
     save_interpolated(base, tuned, 0.5, tmp_path / "out")
     assert_mean(tmp_path / "out", *(folder / "model.safetensors" for folder in (base.folder, tuned.folder)))
     copied = bundle_file(read_bundle(tmp_path / "out"), "alignment.npz")
     assert copied is not None and copied.read_bytes() == (base.folder / "alignment.npz").read_bytes()
-    words = load_words(tmp_path / "out" / "words.npz")
-    assert words == load_words(base.folder / "words.npz") + Counter({"gadget": 2})  # which are right in its texts
+    words, of_base = (load_words(folder / "words.npz") for folder in (tmp_path / "out", base.folder))
+    assert words.counts == of_base.counts + Counter({"gadget": 2})  # which are right in its texts
+    assert words.openings == of_base.openings
 
 
 def test_an_adapted_model_has_the_facts_of_its_bases_text_and_its_search(runs, tmp_path):

@@ -1,12 +1,10 @@
 """Words with a typo are read as words of the training text; names and words that may be right are not."""
 
-from collections import Counter
 from random import Random
 
 import pytest
 
-from mtkit.errors import BundleError
-from mtkit.tokens.spelling import Respelt, Spelling, count_words, load_words, misspelt, save_words
+from mtkit.tokens.spelling import Respelt, Spelling, misspelt
 
 FREQUENT = "i have read your message the Two two was received by receive house houses quiet quite form from"
 OF_FRENCH = "très été Élève élève école Paris le mais maïs"
@@ -83,17 +81,5 @@ def test_each_typo_of_a_word_is_read_as_that_word(word, lang):
         assert reader.read(misspelt(word, Random(seed), lang)).text == word
 
 
-def test_scripts_that_are_not_typed_letter_by_letter_stay_and_are_not_counted():
-    assert count_words(["Two cats, two dogs.", "两只猫 两只", "see http://cats.org"]) == Counter(
-        {"Two": 1, "cats": 1, "two": 1, "dogs": 1, "see": 1}
-    )
+def test_scripts_that_are_not_typed_letter_by_letter_stay():
     assert spelling("两只猫", "zh").read("两只狗").text == "两只狗"
-
-
-def test_words_are_read_as_they_were_written_and_a_damaged_file_is_named(tmp_path):
-    counts = Counter({"the": 3, "été": 2})
-    save_words(tmp_path / "words.npz", counts)
-    assert load_words(tmp_path / "words.npz") == counts
-    (tmp_path / "words.npz").write_bytes(b"PK")
-    with pytest.raises(BundleError, match=r"words\.npz"):
-        load_words(tmp_path / "words.npz")

@@ -1,13 +1,15 @@
-"""Words with a typo: how lines are read, and how the user learns of it."""
+"""Words with a typo and missing marks: how lines are read, and how the user learns of it."""
 
 import json
 import logging
+from collections import Counter
 
-from copying import copying
+from copying import LETTERS, copying
 
 from mtkit.cli.translating.rendering import Rendering
 from mtkit.text.capitals import Capitals
 from mtkit.tokens.spelling import Spelling
+from mtkit.tokens.word_record import WordRecord
 
 SPELLING = Spelling(dict.fromkeys(("i", "see", "the", "house"), 99), "en")
 
@@ -43,3 +45,16 @@ def test_a_part_of_a_sentence_that_is_too_long_does_not_begin_one():
     translator = copying(max_src_tokens=9)
     translator.reader.training_text.spelling = Spelling(dict.fromkeys(("see", "Two", "two"), 99), "en")
     assert translator.translate(["Twp see, Twp two"]) == ["Two see, Twp two"]
+
+
+def test_a_sentence_without_a_mark_is_read_with_one_and_its_translation_has_none():
+    translator = copying(max_src_tokens=30)
+    translator.reader.training_text.words = WordRecord(Counter(), {"can": "?", "i": "."})
+    lines = ["can you see it", "i see the house", "I see it.", "i see the house, can you see it"]
+    read = [LETTERS.decode(list(piece.ids[0])) for of_line in translator.pieces(lines) for piece in of_line]
+    assert read == ["can you see it?", "i see the house.", "I see it.", "i see the house,", "can you see it"]
+    assert translator.translate(lines) == lines
+    typed = copying(as_typed=True)
+    typed.reader.training_text.words = translator.reader.training_text.words
+    [[piece]] = typed.pieces(["i see the house"])
+    assert LETTERS.decode(list(piece.ids[0])) == "i see the house"

@@ -90,9 +90,9 @@ class LabelledText:
         return None
 
     @property
-    def words(self) -> Mapping[str, int]:
-        """Nothing, because a classifier reads text as it is."""
-        return {}
+    def words(self) -> None:
+        """None, because a classifier reads text as it is."""
+        return None
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from mtkit.data.feed import Sampler
 from mtkit.model.network import Network
 from mtkit.runtime import Precision
 from mtkit.tokens.tokenizer import Tokenizer
+from mtkit.tokens.word_record import WordRecord
 from mtkit.training.preparation.learning_curve import LearningCurve
 from mtkit.training.preparation.tokenizer_report import TokenizerReport
 from mtkit.training.validation.forecast import ValidationCost
@@ -55,8 +56,8 @@ class TrainingText(Protocol):
         """The lexicon of tokens, which mtkit learns from the training text at the first use; None for single texts."""
 
     @property
-    def words(self) -> Mapping[str, int]:
-        """How often the source side has each word, counted at the first use; empty for single texts."""
+    def words(self) -> WordRecord | None:
+        """What the bundle records of the words of the source side, counted at the first use; None for single texts."""
 
     @property
     def facts(self) -> dict[str, Any]:
