@@ -267,13 +267,13 @@ def test_a_run_says_that_its_teacher_translates_in_int8(student, teacher, engine
     chosen = []
 
     def choose_engine(members, *_, **__):
-        chosen.append(members[0].config.decode.precision)
+        chosen.append((members[0].config.decode.engine, members[0].config.decode.precision))
         return engine
 
     monkeypatch.setattr("mtkit.translation.translator.choose_engine", choose_engine)
     cfg = student()
     with_teachers_text(cfg)
-    assert chosen == ["int8"]
+    assert chosen == [("native", "int8")]
     assert "in int8: it loses 0.13 BLEU" in caplog.text
     assert cfg.run_dir is not None
     recipe = json.loads((cfg.run_dir / "distilled" / "1.json").read_text())["recipe"]
