@@ -30,15 +30,15 @@ _EXCLAMATION = re.compile(r"(What|How|Quel|Comme)")  # What a beautiful house! i
 Row = tuple[str, str]  # text, label
 
 
-def sample_rows(seed: int = 1, n_each: int = N_EACH, n_held_out: int = N_HELD_OUT) -> dict[str, list[Row]]:
-    """Return the distinct rows of train, dev and test; a seed always gives the same.
+def sample_rows(n_each: int = N_EACH, n_held_out: int = N_HELD_OUT) -> dict[str, list[Row]]:
+    """Return the distinct rows of train, dev and test, the same at each call.
 
     The two languages' versions of a sentence are in the same part, so that none is known from its translation.
     """
-    chance = random.Random(seed)
+    chance = random.Random(1)
     counts, seen = dict.fromkeys(LABELS.values(), 0), set[str]()
     groups: list[list[Row]] = []
-    for pair in _pairs(Dice(seed)):
+    for pair in _pairs(Dice(1)):
         label = LABELS[pair[0][-1]]
         if counts[label] < n_each:
             texts = {as_heard(text, chance) for text in pair} - {""} - seen

@@ -100,7 +100,6 @@ def report_corpus(
     read: ReadPairs,
     languages: tuple[str, str],
     held_out: Mapping[str, Sequence[Pair]] | None = None,
-    cfg: CleanConfig | None = None,
     tokenizer: TokenizersConfig | None = None,
     augment: AugmentConfig | None = None,
 ) -> CorpusReport:
@@ -113,7 +112,7 @@ def report_corpus(
         for window in windows(read(), MOST_PAIRS):
             whole.add(window)
             bar.update(len(window))
-    judged = _judge(whole.blocks.items, languages, cfg or CleanConfig(), is_all=whole.blocks.every == 1)
+    judged = _judge(whole.blocks.items, languages, CleanConfig(), is_all=whole.blocks.every == 1)
     normalized = _normalization_findings(judged, tokenizer or TokenizersConfig())
     findings = [
         *_rule_findings(judged),

@@ -149,7 +149,6 @@ def learn_shortlist(
     *,
     n_first: int = 100,
     n_best: int = 100,
-    max_links: int = MAX_LINKS,
 ) -> Shortlist:
     """Learn the shortlist of a tokenizer pair from an even sample of n_pairs sentence pairs.
 
@@ -163,7 +162,7 @@ def learn_shortlist(
     for window in windows(sample, 4096):
         src += src_tokenizer.encode_batch([pair.src for pair in window])
         tgt += tgt_tokenizer.encode_translations([pair.tgt for pair in window], [pair.src for pair in window])
-    lexicon = learn_lexicon(src, tgt, max_links=max_links)
+    lexicon = learn_lexicon(src, tgt)
     tokens = np.fromiter(itertools.chain.from_iterable(tgt), np.int64)
     counts = np.bincount(tokens, minlength=tgt_tokenizer.vocab_size)
     frequent = np.argsort(-counts, kind="stable")[:n_first]

@@ -50,9 +50,9 @@ def units(file: BinaryIO, name: str, tally: Tally) -> Iterator[Unit]:
             tally.left_out[why] += 1
 
 
-def xliff_units(file: BinaryIO, name: str = "", encoding: str | None = None) -> Iterator[XliffUnit]:
+def xliff_units(file: BinaryIO, encoding: str | None = None) -> Iterator[XliffUnit]:
     """Yield all units of a file. encoding: used instead of the one that the file declares."""
-    return _Xliff(name, encoding).read(file)
+    return _Xliff("", encoding).read(file)
 
 
 class _Xliff(XmlUnits[XliffUnit]):

@@ -11,6 +11,8 @@ from torch import Tensor
 from mtkit.config.decoding import DecodeConfig
 from mtkit.search.hypothesis import Segment
 
+_NO_ID = -1  # in place of a token
+
 
 class Rule:
     """A change of the log-probabilities of next tokens."""
@@ -104,9 +106,8 @@ class MinLength(Rule):
 class ForcedPrefix(Rule):
     """Forbid all but the next token of a sentence's forced prefix."""
 
-    def __init__(self, prefixes: Tensor, none_id: int = -1) -> None:
-        self.prefixes = prefixes  # (B, longest); none_id after a prefix's end
-        self.none_id = none_id
+    def __init__(self, prefixes: Tensor) -> None:
+        self.prefixes = prefixes  # (B, longest); _NO_ID after a prefix's end
 
     def __call__(self, log_probs: Tensor, ids: Tensor) -> None:
         """See `Rule`."""
@@ -115,7 +116,7 @@ class ForcedPrefix(Rule):
             return
         forced = self.prefixes[:, position]
         others = torch.arange(log_probs.size(2), device=forced.device) != forced[:, None]
-        others &= (forced != self.none_id)[:, None]
+        others &= (forced != _NO_ID)[:, None]
         log_probs.masked_fill_(others[:, None], -math.inf)
 
     def select(self, sentences: Tensor) -> None:
@@ -174,7 +175,7 @@ def make_rules(cfg: DecodeConfig, segments: Sequence[Segment], eos_id: int, devi
     if any(segment.once or segment.never for segment in segments):
         rules.append(Once(segments, eos_id, device))
     if longest := max((len(segment.prefix) for segment in segments), default=0):
-        rows = [[*segment.prefix, *[-1] * (longest - len(segment.prefix))] for segment in segments]
+        rows = [[*segment.prefix, *[_NO_ID] * (longest - len(segment.prefix))] for segment in segments]
         prefix = ForcedPrefix(torch.tensor(rows, device=device))
         return Rules([_Outranked(rules, prefix), prefix], eos_id) if rules else Rules([prefix], eos_id)
     return Rules(rules, eos_id)
@@ -193,7 +194,7 @@ class _Outranked(Rule):
         for rule in self.rules:
             rule(log_probs, ids)
         if model_log_probs is not None:
-            forced = self.prefix.prefixes[:, position] != self.prefix.none_id
+            forced = self.prefix.prefixes[:, position] != _NO_ID
             log_probs.copy_(torch.where(forced[:, None, None], model_log_probs, log_probs))
 
     def select(self, sentences: Tensor) -> None:

@@ -45,18 +45,18 @@ NOTHING = Protected()
 class Protector:
     """Finds protected text. What the model has tokens of its own for is not, because it copies that itself."""
 
-    def __init__(self, tokenizer: Tokenizer, patterns: Sequence[str] = PROSE, src_lang: str | None = None) -> None:
-        """patterns: of text that must never change. src_lang: foreign letters are those of other scripts."""
-        self.patterns = tuple(patterns)
-        self._placeholders = Placeholders(patterns)
-        self._is_prose = self.patterns == PROSE
+    def __init__(self, tokenizer: Tokenizer, src_lang: str | None = None) -> None:
+        """src_lang: foreign letters are those of other scripts."""
+        self.patterns: tuple[str, ...] = PROSE
+        self._placeholders = Placeholders(PROSE)
+        self._is_prose = True
         self._own = tokenizer.placeholders
         self._scripts = scripts_of(src_lang)
         self._tokenizer = tokenizer
         self._characters = UnknownCharacters(tokenizer)
 
     def with_patterns(self, patterns: Sequence[str]) -> "Protector":
-        """Return one for the same model and other patterns."""
+        """Return one for the same model and other patterns of text that must not change."""
         other = copy(self)
         other.patterns, other._placeholders = tuple(patterns), Placeholders(patterns)
         other._is_prose = other.patterns == PROSE

@@ -96,8 +96,9 @@ class Terminology:
         return terminology
 
     @classmethod
-    def from_lines(cls, lines: Sequence[str], tgt_tokenizer: Tokenizer, name: str = "terminology") -> "Terminology":
-        """Read the lines of such a file. name: for messages."""
+    def from_lines(cls, lines: Sequence[str], tgt_tokenizer: Tokenizer) -> "Terminology":
+        """Read the lines of such a file."""
+        name = "terminology"  # in messages
         return cls(*_Reader(name, tgt_tokenizer).read(lines), name)
 
     @cached_property

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import time
 import venv
-from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -247,5 +246,5 @@ def translate(environment: Path, folder: Path, source: Path, output: Path, decod
     run_in(environment, [*command, *map(str, settings)])
 
 
-def _last_lines(text: str, n: int = 15) -> str:
-    return "\n".join(deque(text.splitlines(), maxlen=n))
+def _last_lines(text: str) -> str:
+    return "\n".join(text.splitlines()[-15:])

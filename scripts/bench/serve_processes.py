@@ -41,13 +41,13 @@ def pss_mb(pid: int) -> float:
 class Server:
     """`mtkit serve` in processes of its own, on a free port of this machine."""
 
-    def __init__(self, model: Path, log: Path, settings: Sequence[str] = (), command: Sequence[str] = ()) -> None:
-        """Start it, and wait until it serves. command: instead of mtkit's; it must say its address in the same way."""
+    def __init__(self, model: Path, log: Path, settings: Sequence[str] = ()) -> None:
+        """Start it, and wait until it serves."""
         options = [word for setting in settings for word in ("--set", setting)]
-        usual = [sys.executable, "-m", "mtkit", "serve", "--model", str(model), "--port", "0", *options]
+        command = [sys.executable, "-m", "mtkit", "serve", "--model", str(model), "--port", "0", *options]
         self._log = log
         with log.open("wb") as file:
-            self._process = subprocess.Popen(list(command) or usual, stdout=file, stderr=file, stdin=subprocess.DEVNULL)
+            self._process = subprocess.Popen(command, stdout=file, stderr=file, stdin=subprocess.DEVNULL)
         self.port = self._wait_for_port()
 
     def __enter__(self) -> Self:

@@ -57,17 +57,15 @@ class SampleResult:
         self.dropped.update(rejection.rule for rejection in judged.rejections if rejection)
 
 
-def try_rules(
-    corpora: Sequence[CorpusFiles], langs: tuple[str, str], cfg: CleanConfig, n_workers: int, n: int = SAMPLE_PAIRS
-) -> SampleResult:
-    """Judge about n pairs, in blocks that are evenly spaced. n_workers: of the cleaning whose time is estimated."""
+def try_rules(corpora: Sequence[CorpusFiles], langs: tuple[str, str], cfg: CleanConfig, n_workers: int) -> SampleResult:
+    """Judge about SAMPLE_PAIRS pairs in evenly spaced blocks. n_workers: of the cleaning whose time is estimated."""
     sizes = [count_pairs([corpus]) for corpus in corpora]
     result = SampleResult(sum(sizes))
     judge([Pair("a", "b", "", 1)], langs, cfg)  # loads what the rules need, which should not count as time per pair
     started, judging_s = time.perf_counter(), 0.0
     with progress_bar(result.n_pairs, "sample", " pairs") as bar:
         for corpus, size in zip(corpora, sizes, strict=True):
-            share = min(1.0, n / max(1, result.n_pairs))
+            share = min(1.0, SAMPLE_PAIRS / max(1, result.n_pairs))
             for pairs in windows(_blocks(read_pairs([corpus]), size, share, bar.update), _AT_ONCE):
                 before = time.perf_counter()
                 result.add(pairs, judge(pairs, langs, cfg))

@@ -32,15 +32,15 @@ class GoldPair:
     possible: Links  # the sure ones among them
 
 
-def read_gold(path: Path = GOLD) -> list[GoldPair]:
+def read_gold() -> list[GoldPair]:
     """Return the pairs. Raises ValueError with file and line if one is badly formed."""
     pairs = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(GOLD.read_text(encoding="utf-8").splitlines(), start=1):
         if not line.startswith("#"):
             try:
                 pairs.append(_pair(line))
             except ValueError as error:
-                raise ValueError(f"{path}:{number}: {error}") from None
+                raise ValueError(f"{GOLD}:{number}: {error}") from None
     return pairs
 
 
