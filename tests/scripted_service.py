@@ -29,6 +29,7 @@ class Script(Batcher):
         self.translations: dict[str, str] = {}
         self.faults: dict[str, list[str]] = {}
         self.confidences: dict[str, float] = {}
+        self.read_as: dict[str, dict[str, str]] = {}
         self.held: set[str] = set()  # sentences that take until a test removes them
         self.refusals: dict[str, Refusal] = {}
         self.probabilities: dict[str, float] = {}  # of words; others have 0.9
@@ -61,6 +62,7 @@ class Script(Batcher):
             "alignment": None,
             "others": [f"{translation} ({n})" for n in range(2, work.n_best + 1)],
             "confidence": self.confidences.get(text),
+            "read_as": self.read_as.get(text, {}),
         }
         if terms:
             result["terms"] = [

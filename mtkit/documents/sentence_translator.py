@@ -50,6 +50,7 @@ class SentenceTranslator:
                 _others(translation),
                 self._translator.confidence(translation.n_best[0]),
                 [match.as_json() for match in translation.matches],
+                dict(translation.respelt),
             )
             for index, translation in enumerate(found)
         ]

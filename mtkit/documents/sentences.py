@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mtkit.text.inline import Interval
@@ -45,6 +45,7 @@ class Translated:
     others: Sequence[str] = ()  # further translations, best first, if they were asked for
     confidence: float | None = None  # the probability, 0 to 1, that it is good, if the model is calibrated
     matches: Sequence[Mapping[str, Any]] = ()  # of a translation memory: `Match.as_json`
+    read_as: Mapping[str, str] = field(default_factory=dict)  # words with a typo, and those as which they were read
 
     def as_values(self) -> dict[str, Any]:
         """Return the translation as JSON values; unlike `asdict`, without copies of its lists."""

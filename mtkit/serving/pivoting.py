@@ -20,7 +20,9 @@ def through(first: Translated, second: Translated) -> Translated:
     alignment = None
     if first.alignment is not None and second.alignment is not None:
         alignment = _composed(first.alignment, second.alignment)
-    return replace(second, faults=faults, n_placed=n_placed, alignment=alignment, confidence=None)
+    return replace(
+        second, faults=faults, n_placed=n_placed, alignment=alignment, confidence=None, read_as=first.read_as
+    )
 
 
 def _composed(first: Alignment, second: Alignment) -> Alignment:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -56,6 +56,7 @@ class TranslatedSentence:
     others: Sequence[str]  # further translations, best first
     is_correction: bool = False
     matches: Sequence[Mapping[str, Any]] = ()  # in the translation memory: `Match.as_json`
+    read_as: Mapping[str, str] = field(default_factory=dict)  # words with a typo, and those as which they were read
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,10 @@ class Result:
     def sentence(self, src: str) -> TranslatedSentence:
         """Return the result as a response shows it. src: the sentence."""
         found = self.translated
-        matches = () if self.is_correction else found.matches
         return TranslatedSentence(
-            src, found.text, found.confidence, found.faults, found.others, self.is_correction, matches
+            *(src, found.text, found.confidence, found.faults, found.others, self.is_correction),
+            matches=() if self.is_correction else found.matches,
+            read_as=found.read_as,
         )
 
 

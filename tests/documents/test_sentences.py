@@ -12,6 +12,7 @@ from mtkit.documents.sentence_translator import SentenceTranslator
 from mtkit.documents.sentences import Alignment, Sentence, Translated
 from mtkit.text.inline import cut
 from mtkit.text.placeholders import PROSE, STRINGS
+from mtkit.tokens.spelling import Spelling
 from mtkit.translation.translator import Translator
 
 
@@ -156,3 +157,12 @@ def test_a_text_with_very_many_codes_is_left_and_said():
     found = assemble(inline, results)
     assert found.faults == ("codes",)
     assert found.text == inline.source
+
+
+def test_words_that_are_read_as_others_are_reported_with_their_sentence(translator, monkeypatch):
+    spelling = Spelling(dict.fromkeys(("two", "dogs"), 99), "en")
+    monkeypatch.setattr(translator.reader.training_text, "spelling", spelling, raising=False)
+    found = SentenceTranslator(translator, check_direction=False).translate(
+        [Sentence("two dgos"), Sentence("two dogs")]
+    )
+    assert [one.read_as for one in found] == [{"dgos": "dogs"}, {}]

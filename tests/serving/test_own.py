@@ -85,6 +85,7 @@ def test_a_translation_comes_with_what_is_known_of_its_sentences(service):
     service.script.translations = {"It rains.": "Il pleut.", "Dogs run!": "Les chiens courent !"}
     service.script.faults = {"Dogs run!": ["loop"]}
     service.script.confidences = {"It rains.": 0.75}
+    service.script.read_as = {"Dogs run!": {"runn": "run"}}
     status, result = service.post(
         "/api/translate", text="It rains. Dogs run!\n\nIt rains.", source="en", target="fr", alternatives=1
     )
@@ -104,17 +105,21 @@ def test_a_translation_comes_with_what_is_known_of_its_sentences(service):
             "alternatives": ["Il pleut. (2)"],
             "is_correction": False,
             "matches": [],
+            "read_as": {},
         },
         {
             **{"src": "Dogs run!", "tgt": "Les chiens courent !", "confidence": None, "faults": ["loop"]},
             **{"alternatives": ["Les chiens courent ! (2)"], "is_correction": False, "matches": []},
+            "read_as": {"runn": "run"},
         },
     ]
 
 
 def test_the_way_through_another_language_is_named(service):
+    service.script.read_as = {"One.": {"Won": "One"}, "ONE.": {"ONE": "TWO"}}
     _, result = service.post("/api/translate", text="One.", source="en", target="de")
     assert result["path"] == ["en", "fr", "de"]
+    assert [sentence["read_as"] for sentence in result["sentences"]] == [{"Won": "One"}]  # the user's words
 
 
 def test_the_language_is_found_out(service):

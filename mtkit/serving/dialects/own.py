@@ -305,6 +305,7 @@ def _sentence(sentence: TranslatedSentence) -> SentenceReply:
         alternatives=sentence.others,
         is_correction=sentence.is_correction,
         matches=[SentenceMatch(**match) for match in sentence.matches],
+        read_as=sentence.read_as,
     )
 
 

@@ -1,6 +1,6 @@
 """The requests, replies and events of our own API."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
@@ -167,6 +167,9 @@ class SentenceReply(BaseModel):
     alternatives: Sequence[str] = Field(description="additional translations, best first")
     is_correction: bool = Field(description="whether it is a user's correction")
     matches: Sequence[SentenceMatch] = Field(description="sentences of the service's translation memory like this one")
+    read_as: Mapping[str, str] = Field(
+        description="words that the training text lacks, with the similar words as which the model has read them"
+    )
 
 
 class Term(BaseModel):
