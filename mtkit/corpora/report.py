@@ -89,7 +89,6 @@ class CorpusReport:
     n_pairs: int
     n_judged: int  # by the rules
     n_compared: int  # among them, near duplicates were looked for
-    distinct_is_exact: bool
     sides: tuple[SideFacts, SideFacts]
     ratios: list[float]  # characters of the target over those of the source, of each judged pair, sorted
     findings: list[Finding]
@@ -126,7 +125,6 @@ def report_corpus(
         whole.n_pairs,
         sum(map(len, whole.blocks.items)),
         sum(len(hashes) for _, _, hashes in whole.sketched.items),
-        whole.distinct["pair"].is_exact,
         (_side(whole, judged, languages, 0), _side(whole, judged, languages, 1)),
         sorted(len(pair.tgt) / max(1, len(pair.src)) for block in whole.blocks.items for pair in block),
         findings,

@@ -150,7 +150,6 @@ class Clients:
     def __init__(self, port: int) -> None:
         self._port = port
         self._free: list[Connection] = []
-        self.n_opened = 0
 
     async def ask(self, index: int, request: bytes) -> Reply:
         """Return the reply to a request."""
@@ -169,7 +168,6 @@ class Clients:
         while self._free:
             if not (connection := self._free.pop()).is_closed:
                 return connection
-        self.n_opened += 1
         return await Connection.open(self._port)
 
     def close(self) -> None:
