@@ -162,7 +162,6 @@ def test_a_text_with_very_many_codes_is_left_and_said():
 def test_words_that_are_read_as_others_are_reported_with_their_sentence(translator, monkeypatch):
     spelling = Spelling(dict.fromkeys(("two", "dogs"), 99), "en")
     monkeypatch.setattr(translator.reader.training_text, "spelling", spelling, raising=False)
-    found = SentenceTranslator(translator, check_direction=False).translate(
-        [Sentence("two dgos"), Sentence("two dogs")]
-    )
+    sentences = [Sentence(text, is_marked=False) for text in ("two dgos", "two dogs")]
+    found = SentenceTranslator(translator, check_direction=False).translate(sentences)
     assert [one.read_as for one in found] == [{"dgos": "dogs"}, {}]
