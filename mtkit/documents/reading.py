@@ -117,7 +117,7 @@ def document_of(raw: bytes, format_name: str, options: Options, name: str = "doc
 
 
 def _words_kept(document: Document) -> Iterator[str]:
-    """Yield which words of the text stay as they are because they could be fields of a template."""
+    """Yield the words of the text that are not translated because they could be fields of a template."""
     if IN_PROSE not in document.placeholders:
         return
     segments = (segment for part in document.parts for segment in part.reading.all_segments)

@@ -122,7 +122,7 @@ def _blanked(text: str, spans: Sequence[Interval]) -> str:
 
 
 def _same(pair: tuple[str, str], words: Words, values: Sequence[str]) -> list[tuple[int, int]]:
-    """Return which target word is which source word, of those that are protected text: the k-th is the k-th."""
+    """Map protected words of the target to those of the source: the k-th to the k-th."""
     places: list[defaultdict[str, list[int]]] = []
     for text, of_text in zip(pair, words, strict=True):
         places.append(defaultdict(list))

@@ -200,8 +200,8 @@ class Documents:
     async def _make_room(self, caller: Caller) -> None:
         """If there are too many jobs, delete the oldest ended one of the caller who keeps the most.
 
-        The caller counts as keeping one more, so that no caller loses a result to another with as many. Raises Busy if
-        only callers with fewer jobs have ended ones.
+        The new job counts for its caller, so that no caller loses a result to another one with equally many. Raises
+        Busy if only callers with fewer jobs have jobs that ended.
         """
         while len(self._jobs) >= self._limits.max_documents:
             n_jobs = Counter(job.caller.name for job in self._jobs.values())

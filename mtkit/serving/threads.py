@@ -10,7 +10,8 @@ _T = TypeVar("_T")
 async def run_to_end(work: Callable[[], _T]) -> _T:
     """Run work in a thread and return its result.
 
-    A cancelled caller waits for the end of the work, because a thread goes on: it must not write to what is deleted.
+    A cancelled caller waits until the work is done, because the thread cannot be stopped, and the caller may delete the
+    files that it writes.
     """
     task = asyncio.ensure_future(asyncio.to_thread(work))
     try:

@@ -205,7 +205,7 @@ class _Builder:
         return (*found.span(), f"{{number-{found[1]}}}", (found[0],)) if found else (at, at + 1, _NUMBER, ("#",))
 
     def _quoted(self, message: icu.Message) -> list[Insert]:
-        """Return what is quoted in a message, its arguments aside."""
+        """Return the quoted parts of a message, without its arguments."""
         found: list[Insert] = []
         at = message.start
         quotes = re.compile(rf"{_LITERAL}|{self.apostrophes.quotes.pattern}")

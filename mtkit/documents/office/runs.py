@@ -131,7 +131,7 @@ def _uncrossed(items: Sequence[Item]) -> list[Item]:
 
 
 def _trim(items: Sequence[Item]) -> tuple[int, int]:
-    """Return the first item, and the end, of what is left without white space and codes around the text."""
+    """Return the first item and the end of the rest after removing white space and codes around the text."""
     text, pieces = "", []
     for item in items:
         code = None if item.kind == "text" else Code("", item.kind, item.name, is_text=item.is_text)

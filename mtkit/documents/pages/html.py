@@ -100,7 +100,7 @@ class Page:
 
 
 def read_page(page: Page, src_lang: str | None = None) -> Reading:
-    """Return a page's segments. src_lang: what the page gives another language stays as it is."""
+    """Return a page's segments. src_lang: text that the page marks as another language is not translated."""
     place = line_of(page.source)
     values = [
         replace(
@@ -201,7 +201,7 @@ def declared(beginning: str) -> str | None:
 
 
 def _is_skipped(tag: re.Match[str]) -> bool:
-    """Return whether what an element holds is not to be translated, but for parts of it that say they are."""
+    """Return whether an element's content is not to be translated, except for parts marked as translatable."""
     name, translate = tag["name"].lower(), html_text.translates(tag)
     if translate is False:
         return True
@@ -222,7 +222,7 @@ class _Kept(NamedTuple):
 
 
 def _kept(tags: Sequence[FoundTag], ends: Mapping[int, int], *, is_xml: bool) -> dict[int, _Kept]:
-    """Return what is not to be translated, by where it starts (Internationalization Tag Set 2.0, section 8.1)."""
+    """Return the untranslatable parts by their start (Internationalization Tag Set 2.0, section 8.1)."""
     kept: dict[int, _Kept] = {}
     around: dict[int, int] = {}  # of the closing tag of an element to translate: the end of the one around it
     at = 0
@@ -250,7 +250,7 @@ def _kept(tags: Sequence[FoundTag], ends: Mapping[int, int], *, is_xml: bool) ->
 
 
 def values_in(text: str, tags: Sequence[FoundTag], *, is_xml: bool = False) -> Iterator[Value]:
-    """Yield what is text inside codes: the values of some attributes, and texts in drawings and formulas."""
+    """Yield the texts inside codes: the values of some attributes, and texts in drawings and formulas."""
     ends = html_text.ends_of(tags, is_xml=is_xml)
     kept = _kept(tags, ends, is_xml=is_xml)
     until = end_of_drawing = 0
@@ -291,7 +291,7 @@ def _is_text(raw: str, *, is_xml: bool) -> bool:
 
 
 def _remarks(text: str, tags: Sequence[FoundTag], *, is_xml: bool) -> Iterator[str]:
-    """Yield which elements with words, that a reader may see, stay as they are."""
+    """Yield the elements that are not translated although they have words that a reader may see."""
     ends = html_text.ends_of(tags, is_xml=is_xml)
     n_left = Counter[str]()
     until = 0

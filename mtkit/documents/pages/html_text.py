@@ -175,7 +175,7 @@ def tags(line: str) -> Iterator[FoundTag]:
 
 
 def comment_end(text: str, start: int) -> int:
-    """Return where a comment ends; one that is never closed is all the rest, as to a browser."""
+    """Return where a comment ends. As in a browser, a comment that is never closed lasts to the end of the text."""
     ended = _COMMENT_END.search(text, start + len("<!"))
     return len(text) if ended is None else ended.end()
 

@@ -254,7 +254,7 @@ _DELIMITERS = frozenset(f"{name}_{side}" for name in ("em", "strong", "s") for s
 
 
 def _without_elements(marks: Sequence[Mark], tags: Sequence[html_text.FoundTag]) -> list[Mark]:
-    """Tell apart opening and closing tags; make one code of each element whose content is not language."""
+    """Distinguish opening from closing tags; turn each element whose content is not language into one code."""
     by_start = {start: index for index, (start, _, _) in enumerate(tags)}
     ends = html_text.ends_of(tags)
     kept: list[Mark] = []

@@ -29,7 +29,7 @@ class Word:
 
 
 def tagged_words(text: str, read: Callable[[str], str] = str) -> list[Word]:
-    """Return the words of a text with tags. read: turns what is written into what is shown."""
+    """Return the words of a text with tags. read: returns a written text as a reader sees it."""
     words: list[Word] = []
     opening = ""  # tags that belong to the next word
     for match in _WORD.finditer(text):

@@ -1,7 +1,7 @@
 """A process that reads and writes one document, with requests on standard input and replies on standard output.
 
-Reading is work for seconds that would hold up all requests, and what it reads may be made to harm: so it is done in a
-process that may be killed, has a limit on its memory, and lets all others go first.
+Reading may take seconds, which would hold up all requests, and a document may be designed to harm the service. So a
+separate process does it, which has limited memory and a low priority, and which the service can kill.
 """
 
 import json
@@ -67,7 +67,7 @@ class DocumentWorker:
             return {"fault": traceback.format_exc()}
 
     def _read(self, src_lang: str | None = None) -> dict[str, Any]:
-        """Read the document; once more when its language is known, because text in another one stays as it is."""
+        """Read the document, and again when its language is known, because other languages are not translated."""
         self._options = replace(self._options, src_lang=src_lang or self._options.src_lang)
         format = self._options.format or "text"
         self._document = document_of(self._source.read_bytes(), format, self._options)

@@ -1,6 +1,6 @@
 """A process that indexes an uploaded translation memory; requests on standard input, replies on standard output.
 
-Like a document, an upload may take seconds to read or be made to harm, so it is read by a process of its own.
+Like a document, an upload may take seconds to read or be designed to harm, so a separate process reads it.
 """
 
 import io
