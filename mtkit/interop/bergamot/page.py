@@ -35,8 +35,8 @@ def check_engine(engine: Path) -> None:
     """Raise MtkitError, with the command that fetches it, unless this is the folder of the engine's package."""
     if missing := [name for name in ("package.json", *_in_package()) if not (engine / name).is_file()]:
         raise MtkitError(
-            f"{engine}: not the engine, because {missing[0]} is missing; fetch it with "
-            f"`npm install {PACKAGE}@{VERSION}`, and give its folder with --engine node_modules/{PACKAGE}"
+            f"{engine}: not the engine, because {missing[0]} is missing; run `npm install {PACKAGE}@{VERSION}` in the "
+            f"current folder, or give the engine's folder with --engine, such as --engine node_modules/{PACKAGE}"
         )
 
 
