@@ -191,7 +191,8 @@ class _Adaptation:
         if not (self.out / SETTINGS).exists():
             self._write_settings(without="general text")  # which may prove unsuitable
         try:
-            memory = prepare_memory(self.memory_paths, self.base, self.out / "memory")
+            gets_pieces = bool(self.settings.get(_NEW_PIECES))
+            memory = prepare_memory(self.memory_paths, self.base, self.out / "memory", gets_pieces=gets_pieces)
         except MtkitError:
             (self.out / SETTINGS).unlink()  # another memory may come here
             raise

@@ -57,9 +57,10 @@ def languages_of(base: BundleFiles) -> Languages | None:
     return None if langs == UNNAMED else langs
 
 
-def prepare_memory(paths: Sequence[Path], base: BundleFiles, folder: Path) -> Memory:
+def prepare_memory(paths: Sequence[Path], base: BundleFiles, folder: Path, *, gets_pieces: bool = False) -> Memory:
     """Read, check, clean and split the memory into the folder; a second call uses what the first has finished.
 
+    gets_pieces: whether the tokenizers get new pieces, so that no one needs to hear of characters without one.
     Raises DataError for a memory in other languages than the model's, with swapped sides, or with too few pairs.
     """
     known = languages_of(base)
@@ -69,7 +70,7 @@ def prepare_memory(paths: Sequence[Path], base: BundleFiles, folder: Path) -> Me
     name = " ".join(map(str, paths))
     _require(len(pairs), name, "")
     _check_languages(pairs, base, name)
-    unseen = _unseen(pairs, base, name)
+    unseen = _unseen(pairs, base, name, gets_pieces=gets_pieces)
     kept = folder / _CLEAN
     if kept.exists():
         n_clean = sum(1 for _ in _read_clean(kept))
@@ -162,8 +163,9 @@ def _check_languages(pairs: Sequence[Pair], base: BundleFiles, name: str) -> Non
             )
 
 
-def _unseen(pairs: Sequence[Pair], base: BundleFiles, name: str) -> list[str]:
+def _unseen(pairs: Sequence[Pair], base: BundleFiles, name: str, *, gets_pieces: bool) -> list[str]:
     """Return, and log, for each side the characters for which the model's tokenizer has only bytes or <unk>."""
+    remedy = "" if gets_pieces else "; --new-pieces 200 gives the frequent ones pieces"
     described = []
     sides: tuple[tuple[str, str, Tokenizer], ...] = (
         ("src", "source", base.src_tokenizer),
@@ -180,6 +182,6 @@ def _unseen(pairs: Sequence[Pair], base: BundleFiles, name: str) -> list[str]:
             described.append(f"{side_name} side: {listed}{more}")
             log.warning(
                 f"{name}: the tokenizer of {base.folder} has no pieces for {counted(len(unseen), 'character')} of the "
-                f"{side_name} side, so the model sees them only as bytes and learns them badly: {listed}{more}"
+                f"{side_name} side, so the model sees them only as bytes and learns them badly: {listed}{more}{remedy}"
             )
     return described

@@ -106,7 +106,11 @@ def test_characters_without_pieces_are_reported(base, pairs, tmp_path, log_text)
     path = tsv(tmp_path / "memory.tsv", [(f"{src} ℃ ℃", tgt) for src, tgt in pairs])
     memory = prepare_memory([path], base, tmp_path / "out")
     assert memory.unseen[0].startswith("source side: ") and "℃ (800 times)" in memory.unseen[0]
-    assert "℃ (800 times)" in log_text()
+    logged = log_text()
+    assert "℃ (800 times)" in logged
+    assert "--new-pieces" in logged
+    prepare_memory([path], base, tmp_path / "out", gets_pieces=True)
+    assert "--new-pieces" not in log_text(), "who asked for them need not be told"
 
 
 class Shouting:
