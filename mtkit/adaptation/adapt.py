@@ -14,7 +14,7 @@ from mtkit.adaptation.curve import Point, chosen_share, likely_losses
 from mtkit.adaptation.extension import extend, report_gain
 from mtkit.adaptation.general import General, prepare_general, text_of
 from mtkit.adaptation.judgement import FILE, ON_MEMORY, Judgement, changes_of, examples_of
-from mtkit.adaptation.memory import Memory, has_grown, languages_of, prepare_memory
+from mtkit.adaptation.memory import Memory, add_shortlist, has_grown, languages_of, prepare_memory
 from mtkit.bundle import MANIFEST, SHAPING_FILES, BundleFiles, load_model, read_bundle
 from mtkit.config.data import CorpusFiles
 from mtkit.config.durations import duration_of, seconds_of
@@ -336,9 +336,11 @@ class _Adaptation:
             self.settings |= {_TRAINING: self.settings[_TRAINING] + round(more), _BUDGET: self.seconds}
             self._write_settings()
         try:
-            return read_bundle(train(self._config(prepared)).bundle)
+            tuned = read_bundle(train(self._config(prepared)).bundle)
         except BudgetError as error:  # its text is about keys that the user of this command does not set
             raise self._too_short("", 2 * self.seconds) from error
+        add_shortlist(tuned, self.base, prepared.memory.pairs("train"))
+        return read_bundle(tuned.folder)
 
     def _too_short(self, why: str, enough_s: float) -> TrainingError:
         """Return the error of a budget that leaves too little time."""

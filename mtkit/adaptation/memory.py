@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from mtkit.bundle import BundleFiles
+from mtkit.bundle import BundleFiles, add_to_bundle, bundle_file
 from mtkit.config.cleaning import CleanConfig
 from mtkit.config.data import UNNAMED, CorpusFiles
 from mtkit.console import counted, log
@@ -17,6 +17,8 @@ from mtkit.corpora.cleaning.sources import find_corpora, require_regular_files
 from mtkit.corpora.split import REPORT, split
 from mtkit.data.corpus import read_pairs
 from mtkit.data.sides import Resemblance
+from mtkit.engines.lexicon import learn_shortlist
+from mtkit.engines.shortlist import SHORTLIST, shortlist_of
 from mtkit.errors import DataError, UsageError
 from mtkit.jobs.executors import InProcess
 from mtkit.languages import SIDES, english_name
@@ -185,3 +187,11 @@ def _unseen(pairs: Sequence[Pair], base: BundleFiles, name: str, *, gets_pieces:
                 f"{side_name} side, so the model sees them only as bytes and learns them badly: {listed}{more}{remedy}"
             )
     return described
+
+
+def add_shortlist(tuned: BundleFiles, base: BundleFiles, pairs: Sequence[Pair]) -> None:
+    """Add a shortlist to a tuned bundle if the base has one, as models of browsers do: the base's, and the memory's."""
+    if bundle_file(base, SHORTLIST) is None or bundle_file(tuned, SHORTLIST) is not None:
+        return
+    learned = learn_shortlist(pairs, len(pairs), tuned.src_tokenizer, tuned.tgt_tokenizer)
+    add_to_bundle(tuned.folder, SHORTLIST, shortlist_of(base).joined(learned).save)

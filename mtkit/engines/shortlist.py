@@ -84,6 +84,16 @@ class Shortlist:
         lists = [self.best[self.offsets[src_id] : self.offsets[src_id + 1]] for src_id in set(src_ids)]
         return np.unique(np.concatenate([self.always, *lists]))
 
+    def joined(self, other: "Shortlist") -> "Shortlist":
+        """Return a shortlist that allows what either does; one may have more tokens, at the end of its vocabularies."""
+        n_src = max(self.src_vocab_size, other.src_vocab_size)
+        best = [np.union1d(self._best_of(src_id), other._best_of(src_id)) for src_id in range(n_src)]
+        tgt_vocab_size = max(int(self.tgt_vocab_size), int(other.tgt_vocab_size))
+        return Shortlist.from_lexicon(best, np.union1d(self.always, other.always), tgt_vocab_size)
+
+    def _best_of(self, src_id: int) -> Ids:
+        return self.best[slice(*self.offsets[src_id : src_id + 2])] if src_id < self.src_vocab_size else self.best[:0]
+
     def union(
         self, sentences: Sequence[Sequence[int]], extra: Sequence[Sequence[int]] | None = None
     ) -> tuple[Ids, NDArray[np.bool_]]:

@@ -26,6 +26,7 @@ from mtkit.config.reading.loading import load_written_config
 from mtkit.console import log
 from mtkit.data.sides import FILE as SIDES_FILE
 from mtkit.distributed.weights import load_weights
+from mtkit.engines.shortlist import SHORTLIST
 from mtkit.errors import BundleError, CheckpointError, UsageError
 from mtkit.model.networks import network_to_load
 from mtkit.runs.record import read_record
@@ -117,6 +118,8 @@ def save_interpolated(base: BundleFiles, tuned: BundleFiles, share: float, out: 
     spm = tuned.folder / "src.spm", tuned.folder / "tgt.spm"
     save_bundle(out, weights, cfg, *spm, training=training)
     _copy_files_of_text(base, out)
+    if shortlist := bundle_file(tuned, SHORTLIST):  # which has the words of both
+        add_to_bundle(out, SHORTLIST, partial(shutil.copyfile, shortlist))
     of_base_words, of_tuned_words = (bundle_file(files, WORDS_FILE) for files in (base, tuned))
     if of_base_words and of_tuned_words:  # the memory has words of its own, which are right
         words, own = load_words(of_base_words), load_words(of_tuned_words).counts
@@ -125,7 +128,7 @@ def save_interpolated(base: BundleFiles, tuned: BundleFiles, share: float, out: 
 
 def _copy_files_of_text(files: BundleFiles, out: Path) -> None:
     """Copy what a bundle records of its training text, and what holds for other weights, too."""
-    for name in (ALIGNMENT_FILE, SIDES_FILE, WORDS_FILE):
+    for name in (ALIGNMENT_FILE, SIDES_FILE, WORDS_FILE, SHORTLIST):
         if path := bundle_file(files, name):
             add_to_bundle(out, name, partial(shutil.copyfile, path))
 

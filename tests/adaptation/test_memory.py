@@ -2,6 +2,7 @@
 
 import random
 import shutil
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,13 +12,15 @@ from tiny_models import write_lines
 
 from mtkit.adaptation import general as general_text
 from mtkit.adaptation.general import prepare_general
-from mtkit.adaptation.memory import prepare_memory
-from mtkit.bundle import read_bundle, save_bundle
+from mtkit.adaptation.memory import add_shortlist, prepare_memory
+from mtkit.bundle import add_to_bundle, read_bundle, save_bundle
 from mtkit.config.data import CorpusFiles
 from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.data.corpus import read_pairs
+from mtkit.engines.shortlist import SHORTLIST, Shortlist, shortlist_of
 from mtkit.errors import DataError
 from mtkit.model.transformer import Transformer
+from mtkit.pair_files.pairs import Pair
 from mtkit.tokens.tokenizer import Tokenizer, train_tokenizer
 
 
@@ -111,6 +114,21 @@ def test_characters_without_pieces_are_reported(base, pairs, tmp_path, log_text)
     assert "--new-pieces" in logged
     prepare_memory([path], base, tmp_path / "out", gets_pieces=True)
     assert "--new-pieces" not in log_text(), "who asked for them need not be told"
+
+
+def test_a_tuned_model_has_the_shortlist_of_its_base_and_the_words_of_the_memory(base, tmp_path):
+    copies = [Path(shutil.copytree(base.folder, tmp_path / name)) for name in ("base", "tuned", "none")]
+    sizes = base.src_tokenizer.vocab_size, base.tgt_tokenizer.vocab_size
+    last = sizes[1] - 1
+    add_to_bundle(copies[0], SHORTLIST, Shortlist.from_lexicon([[last]] * sizes[0], [], sizes[1]).save)
+    word, translation = next(iter(WORDS.items()))
+    pairs = [Pair(word, translation, "memory.tsv", 1)] * 9
+    add_shortlist(read_bundle(copies[1]), read_bundle(copies[0]), pairs)
+    joined = shortlist_of(read_bundle(copies[1]))
+    allowed = joined.ids_of(base.src_tokenizer.encode(word)).tolist()
+    assert {last, *base.tgt_tokenizer.encode(translation)} <= {*allowed}
+    add_shortlist(read_bundle(copies[2]), base, pairs)
+    assert not (copies[2] / SHORTLIST).exists(), "the base has none"
 
 
 class Shouting:

@@ -194,3 +194,12 @@ def test_selected_outputs_are_those_of_the_whole_layer(model: Transformer, preci
         outputs, expected = output.select_outputs(ids)(x), output(x)[:, ids]
     tolerance = 0.05 if precision == "bf16" else 1e-5
     torch.testing.assert_close(outputs.float(), expected.float(), atol=tolerance, rtol=tolerance)
+
+
+def test_a_joined_shortlist_allows_what_either_does_and_has_room_for_new_tokens() -> None:
+    old = Shortlist.from_lexicon([[], [9], [7, 8]], [5], tgt_vocab_size=10)
+    new = Shortlist.from_lexicon([[], [11], [7], [12]], [6], tgt_vocab_size=13)
+    expected = [[5, 6], [5, 6, 9, 11], [5, 6, 7, 8], [5, 6, 12]]
+    for joined in (old.joined(new), new.joined(old)):
+        assert (joined.src_vocab_size, int(joined.tgt_vocab_size)) == (4, 13)
+        assert [joined.ids_of([token]).tolist()[len(SPECIAL) :] for token in range(4)] == expected

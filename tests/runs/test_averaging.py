@@ -83,8 +83,10 @@ def test_an_adapted_model_knows_the_words_of_its_base(runs, tmp_path):
     add_to_bundle(
         tmp_path / "tuned", "words.npz", lambda path: save_words(path, WordRecord(Counter({"gadget": 2}), {}))
     )
+    add_to_bundle(tmp_path / "tuned", "shortlist.npz", lambda path: path.write_bytes(b"words of both"))
     base, tuned = read_bundle(runs / "a" / "model"), read_bundle(tmp_path / "tuned")
     save_interpolated(base, tuned, 0.5, tmp_path / "out")
+    assert (tmp_path / "out" / "shortlist.npz").read_bytes() == b"words of both"
     assert_mean(tmp_path / "out", *(folder / "model.safetensors" for folder in (base.folder, tuned.folder)))
     copied = bundle_file(read_bundle(tmp_path / "out"), "alignment.npz")
     assert copied is not None and copied.read_bytes() == (base.folder / "alignment.npz").read_bytes()
