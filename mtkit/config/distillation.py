@@ -17,7 +17,11 @@ class DistillConfig(Section):
         "their translations replace the target sides; none: no distillation",
     )
     beam_size: int = Field(
-        5, ge=1, le=1000, description="beam size of the teachers; their own configs give all other decode settings"
+        5,
+        ge=1,
+        le=1000,
+        description="beam size of the teachers; their own configs give all other decode settings, and with "
+        "decode.precision=auto a teacher may lose up to 0.5 BLEU by int8",
     )
     n_best: int = Field(1, ge=1, le=1000, description="translations of each line to train on, or to choose from")
     choose: Literal["all", "bleu", "chrf"] = Field(
