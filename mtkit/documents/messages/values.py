@@ -56,8 +56,9 @@ class Apostrophes(Enum):
             return text.replace("'", "''")
         if self is Apostrophes.ANY:
             return text.replace("'", "’")
-        if self is Apostrophes.ICU:  # a brace may follow the text
+        if self is Apostrophes.ICU:  # a brace may follow the text, and before # an apostrophe quotes, too
             text = f"{text[:-1]}’" if text.endswith("'") else text
+            text = text.replace("'#", "’#")
         return text if self is Apostrophes.THEMSELVES else _BEFORE_BRACE.sub("’", text)
 
 

@@ -238,6 +238,13 @@ def test_any_message_translated_into_itself_is_the_same_and_stays_valid_otherwis
         assert before is not None and after is not None and before.outline == after.outline
 
 
+def test_an_apostrophe_that_is_not_quoting_a_number_sign_does_not_quote_it_afterwards():
+    found = translated("''#{0,choice,0#} word")
+    before, after = icu.parse("''#{0,choice,0#} word"), icu.parse(found)
+    assert before is not None and after is not None and before.outline == after.outline
+    assert found.startswith("’#{0,choice,0#}")
+
+
 @pytest.mark.parametrize(
     "piece",
     ["{", "}", "'{", "{a,plural,", "{a,plural,other{", "|", "{a,plural,other{#}}", "{a}", "'", "{a,choice,1#b|"],
