@@ -73,6 +73,13 @@ class BundleFiles:
     start_id: int | None = field(default=None, kw_only=True)
 
     @property
+    def language_id(self) -> int | None:
+        """The token of the target language, for a model of many: <start> for the language that the weights are for."""
+        if not self.config.model.end_first:
+            return None
+        return BOS_ID if self.start_id is None else self.start_id
+
+    @property
     def has_one_sentence_a_line(self) -> bool:
         """Whether nearly all lines of the training text have one sentence, as far as training recorded it."""
         share = self.manifest.get("training", {}).get(SHARE_OF_SEVERAL)

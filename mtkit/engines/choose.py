@@ -13,7 +13,6 @@ from mtkit.engines.int8_scores import EQUAL_BLEU, INT8_SCORES, int8_loss
 from mtkit.engines.parallel import NativeInWorker, ParallelEngine
 from mtkit.errors import MtkitError
 from mtkit.search.hypothesis import Engine
-from mtkit.tokens.languages import target_language_id
 
 _MOST_PER_CORE = 4  # processes; more only take memory
 
@@ -34,21 +33,20 @@ def choose_engine(
     files, decode = members[0], members[0].config.decode
     if decode.engine == "native":
         return _native(members, decode, device, threads)
-    language = target_language_id(files.config, files.tgt_tokenizer)
     reasons = _against_ctranslate2(members, decode, device)
     folder = None if reasons else bundle_file(files, "ctranslate2")
     if decode.engine == "ctranslate2":
         if folder is None:
             missing = f"{files.folder} contains no CTranslate2 model; `mtkit export --to ctranslate2` adds it"
             raise MtkitError("decode.engine=ctranslate2: " + ("; ".join(reasons) or missing))
-        return CTranslate2Engine(folder, device=device, threads=threads, language_id=language)
+        return CTranslate2Engine(folder, device=device, threads=threads, language_id=files.language_id)
     if reasons and _has_export(files):
         log.info(f"decoding with the native engine, not CTranslate2: {'; '.join(reasons)}")
     if folder is not None and starts_soon:
-        return CTranslate2Engine(folder, device=device, threads=threads, language_id=language)
+        return CTranslate2Engine(folder, device=device, threads=threads, language_id=files.language_id)
     precision = _precision(members, decode, device)
     if folder is not None and not _loops_are_faster(files, folder, precision, device):
-        return CTranslate2Engine(folder, device=device, threads=threads, language_id=language)
+        return CTranslate2Engine(folder, device=device, threads=threads, language_id=files.language_id)
     return _native(members, decode.model_copy(update={"precision": precision}), device, threads)
 
 

@@ -207,7 +207,8 @@ class CTranslate2Engine:
     def _start(self, segments: Sequence[Segment], request: _Request, cfg: DecodeConfig) -> list[Any]:
         """Start to decode a batch of segments of the same kind."""
         max_len = max(segment.max_len for segment in segments)
-        never = [[self._tgt_pieces[PAD_ID]], [self._tgt_pieces[BOS_ID]]]
+        # a model of many languages never chooses BOS, whose token CTranslate2 may have to force
+        never = [[self._tgt_pieces[token_id]] for token_id in ((PAD_ID,) if self._first else (PAD_ID, BOS_ID))]
         n_first, prefixes = len(self._first), [self._tgt(segment.prefix) for segment in segments]
         results: list[Any] = self._translator.translate_batch(
             [self._src(segment.ids) for segment in segments],

@@ -336,6 +336,12 @@ def with_language_tokens(names: Sequence[str]) -> list[str]:
     ]
 
 
+def with_exchanged(names: Sequence[str], one: str, other: str) -> list[str]:
+    """Return the names with these two in each other's place."""
+    exchanged = {one: other, other: one}
+    return [exchanged.get(name, name) for name in names]
+
+
 def in_order(rows: Mapping[str, int], path: Path) -> list[str]:
     """Return the names by row. Raises DataError unless the rows are 0, 1, 2, ..."""
     names = sorted(rows, key=lambda name: rows[name])

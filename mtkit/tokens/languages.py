@@ -43,14 +43,6 @@ def in_languages(config: Config, tokenizers: tuple[Tokenizer, Tokenizer], folder
     return config, start_id
 
 
-def target_language_id(config: Config, tgt_tokenizer: Tokenizer) -> int | None:
-    """Return the token of data.tgt_lang in a model that reads languages as tokens; None for other models."""
-    if not config.model.end_first:
-        return None
-    [token_id] = tgt_tokenizer.piece_ids([language_piece(config.data.tgt_lang)])
-    return token_id
-
-
 def find_language(code: str, known: Sequence[str], place: str) -> str:
     """Return which of the known codes means the same language as this one: fra_Latn for fr.
 

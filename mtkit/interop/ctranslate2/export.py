@@ -24,14 +24,14 @@ from mtkit.files import atomic_folder
 from mtkit.interop.handover import write_readme
 from mtkit.interop.parity import ComparedText, Comparison, Parity, Tolerance, measure_parity, measure_types
 from mtkit.interop.support import Quantization, export_problems
-from mtkit.interop.vocabulary import with_language_tokens
+from mtkit.interop.vocabulary import with_exchanged, with_language_tokens
 from mtkit.model.attention import CrossAttention, SelfAttention
 from mtkit.model.layers import FeedForward
 from mtkit.model.positions import LinearBiases, NoPositions
 from mtkit.model.transformer import Transformer
 from mtkit.search.hypothesis import Engine
-from mtkit.tokens.languages import target_language_id
 from mtkit.tokens.special_ids import BOS_ID, EOS_ID, UNK_ID
+from mtkit.tokens.tokenizer import language_piece
 from mtkit.translation.translator import Translator
 
 if TYPE_CHECKING:
@@ -100,10 +100,13 @@ def write_compared(
     texts = [as_read(files, text) for text in texts]
     tokenizers = files.src_tokenizer.with_placeholders(()), files.tgt_tokenizer.with_placeholders(())
     src_pieces, tgt_pieces = (tokenizer.pieces(range(tokenizer.vocab_size)) for tokenizer in tokenizers)
-    language_id = target_language_id(files.config, files.tgt_tokenizer)
-    if language_id is not None and not names_languages:
-        src_pieces, tgt_pieces = map(with_language_tokens, (src_pieces, tgt_pieces))
-    write_model(model, src_pieces, tgt_pieces, folder, quantization, language_id)
+    language_id = None
+    if model.cfg.end_first:  # other programs find <start>, which training changes, under the name of the language
+        language_id, piece = BOS_ID, language_piece(files.config.data.tgt_lang)
+        src_pieces, tgt_pieces = (with_exchanged(side, piece, side[BOS_ID]) for side in (src_pieces, tgt_pieces))
+        if not names_languages:
+            src_pieces, tgt_pieces = map(with_language_tokens, (src_pieces, tgt_pieces))
+    write_model(model, src_pieces, tgt_pieces, folder, quantization)
 
     def engine(kind: str = "default") -> CTranslate2Engine:
         return CTranslate2Engine(folder, "cpu", threads, kind, language_id)
@@ -157,18 +160,15 @@ def write_model(
     tgt_pieces: Sequence[str],
     folder: Path,
     quantization: Quantization,
-    language_id: int | None = None,
 ) -> None:
     """Write the model into a folder that exists and is empty.
 
-    src_pieces, tgt_pieces: in the order of their ids. language_id: the token of the target language, for a model whose
-    decoder reads it after </s>, as CTranslate2's own conversions of M2M-100 and NLLB do.
-    Raises MtkitError if CTranslate2 cannot express the model.
+    src_pieces, tgt_pieces: in the order of their ids. Raises MtkitError if CTranslate2 cannot express the model.
     """
     if problems := export_problems(model.cfg, "ctranslate2"):
         raise MtkitError("; ".join(problems))
     library = ctranslate2_library()
-    spec = _spec(model, language_id)
+    spec = _spec(model)
     vocabularies = distinct(src_pieces), distinct(tgt_pieces)
     spec.register_source_vocabulary(vocabularies[0])
     spec.register_target_vocabulary(vocabularies[1])
@@ -216,8 +216,8 @@ def _epsilon(model: Transformer) -> float:
     return float(norm.eps)
 
 
-def _spec(model: Transformer, language_id: int | None) -> "TransformerSpec":
-    """Return CTranslate2's specification of the model with its weights; arguments as for `write_model`."""
+def _spec(model: Transformer) -> "TransformerSpec":
+    """Return CTranslate2's specification of the model with its weights."""
     # Imported here because it is optional.
     from ctranslate2.specs import TransformerDecoderSpec, TransformerEncoderSpec, TransformerSpec
     from ctranslate2.specs.common_spec import Activation
@@ -252,9 +252,6 @@ def _spec(model: Transformer, language_id: int | None) -> "TransformerSpec":
         _array(embedding.weight) for embedding in (model.src_embedding, model.tgt_embedding)
     )
     _set_linear(spec.decoder.projection, model.output.weight, model.output.bias)
-    if language_id is not None:  # its embedding is that of <start>, which training changes instead
-        for part in (spec.encoder.embeddings[0], spec.decoder.embeddings, spec.decoder.projection):
-            part.weight[language_id] = part.weight[BOS_ID]
     if cfg.norm_position == "pre":
         _set_norm(spec.encoder.layer_norm, model.encoder_norm)
         _set_norm(spec.decoder.layer_norm, model.decoder_norm)

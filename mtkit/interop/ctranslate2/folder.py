@@ -23,6 +23,7 @@ from mtkit.interop.vocabulary import (
     import_state,
     names_of,
     read_spm,
+    with_exchanged,
     with_language_pieces,
 )
 from mtkit.tokens.special_ids import BOS_ID
@@ -100,7 +101,7 @@ def import_model(
     if tokenizers.src != tokenizers.tgt:
         check_sides((src.model, tgt.model), named, folder)
     # An export of mtkit has its ids already. In an Argos package the tokenizer of the target is not the original one.
-    if (folder / ABOUT).is_file() and all(side.names == distinct(names_of(side.model)) for side in (src, tgt)):
+    if (folder / ABOUT).is_file() and all(_has_ids_of_mtkit(side) for side in (src, tgt)):
         models = src.model.serialize(), tgt.model.serialize()
         layouts = Layout.native(src.layout.size), Layout.native(tgt.layout.size)
     else:
@@ -113,6 +114,14 @@ def import_model(
         state["tgt_embedding.weight"][BOS_ID] = embedding
     origin = Origin.from_file(path, FORMAT, *layouts, {"quantization": variables.quantization})
     save_imported(out, state, cfg, models, DecodeConfig(), named, origin)
+
+
+def _has_ids_of_mtkit(side: Vocabulary) -> bool:
+    """Return whether the rows are the pieces of mtkit; <start> may have the name of a language, as in exports."""
+    own, names = distinct(names_of(side.model)), side.names
+    if len(own) == len(names) and language_of_piece(names[BOS_ID]) is not None:
+        names = with_exchanged(names, names[BOS_ID], own[BOS_ID])
+    return names == own
 
 
 def _settings(folder: Path) -> dict[str, Any]:
