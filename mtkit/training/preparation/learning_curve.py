@@ -29,7 +29,7 @@ _WIDTH, _MOST_LAYERS = 256, 3
 
 @dataclass(frozen=True)
 class ExpectedBleu:
-    """A forecast of BLEU, 0 to 100; four of five measured runs ended between low and high."""
+    """A forecast of BLEU, 0 to 100; four of five texts, each left out of the fit in turn, were between low and high."""
 
     low: float
     middle: float
