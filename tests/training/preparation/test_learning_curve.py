@@ -118,5 +118,5 @@ def test_the_numbers_are_those_of_the_measured_runs(bench, measured):
 def test_four_of_five_runs_made_after_the_fit_are_inside_the_interval(bench, measured):
     checks = bench.ends([point for point in measured if point.role == "check"])
     expected = [LearningCurve(run.pairs, run.trigrams).after(run.millions * 1e6) for run in checks]
-    inside = [one.low <= run.bleu <= one.high for one, run in zip(expected, checks, strict=True)]
-    assert len(checks) >= 5 and sum(inside) >= 0.8 * len(checks)
+    inside = [one and one.low <= run.bleu <= one.high for one, run in zip(expected, checks, strict=True)]
+    assert len(checks) >= 5 and sum(map(bool, inside)) >= 0.8 * len(checks)
