@@ -22,7 +22,7 @@ def test_words_with_a_typo_are_read_as_those_of_the_training_text_and_reported(c
     [translation, clean] = translator.stream(["i see teh hoouse", "i see the house"])
     assert (translation.src, translation.text) == ("i see teh hoouse", "i see the house")
     assert translation.respelt == (("teh", "the"), ("hoouse", "house")) and clean.respelt == ()
-    [message] = [record.getMessage() for record in caplog.records]
+    [message] = {record.getMessage() for record in caplog.records}  # several handlers may see one
     assert all(part in message for part in ("2 unknown words", "teh as the", "hoouse as house", "decode.as_typed"))
     [record, _] = map(json.loads, Rendering(translator, as_json=True).lines([translation, clean], 1))
     assert record["read_as"] == {"teh": "the", "hoouse": "house"}
