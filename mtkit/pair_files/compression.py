@@ -91,7 +91,7 @@ def pack(data: bytes, suffix: str) -> bytes:
         return gzip.compress(data, mtime=0)  # no time in the header, so that the same text gives the same bytes
     if suffix == ".xz":
         return lzma.compress(data)
-    return bytes(zstandard().ZstdCompressor().compress(data)) if suffix == ".zst" else data
+    return bytes(_zstandard_writer().compress(data)) if suffix == ".zst" else data
 
 
 def zstandard() -> Any:
@@ -109,7 +109,12 @@ def _packed(raw: BinaryIO, suffix: str) -> BinaryIO:
         return cast(BinaryIO, gzip.GzipFile("", "wb", fileobj=raw, mtime=0))
     if suffix == ".xz":
         return cast(BinaryIO, lzma.LZMAFile(raw, "wb"))
-    return cast(BinaryIO, zstandard().ZstdCompressor().stream_writer(raw)) if suffix == ".zst" else raw
+    return cast(BinaryIO, _zstandard_writer().stream_writer(raw)) if suffix == ".zst" else raw
+
+
+def _zstandard_writer() -> Any:
+    """Return a compressor that writes checksums, as the program zstd does; without them, much damage is not seen."""
+    return zstandard().ZstdCompressor(write_checksum=True)
 
 
 class _Zstandard(io.RawIOBase):

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import zstandard
 
@@ -17,7 +18,7 @@ from mtkit.pair_files.lines import count_lines, read_lines
 PACK: dict[str, Callable[[bytes], bytes]] = {
     ".gz": gzip.compress,
     ".xz": lzma.compress,
-    ".zst": zstandard.ZstdCompressor().compress,
+    ".zst": zstandard.ZstdCompressor(write_checksum=True).compress,  # as zstd does
 }
 NAMES = {".gz": "gzip", ".xz": "xz", ".zst": "Zstandard"}
 
@@ -72,6 +73,19 @@ def test_other_programs_read_what_is_written(tmp_path, ending):
         pytest.skip(f"needs the program {program}")
     done = subprocess.run([program, "-dc", path], capture_output=True, check=True)
     assert done.stdout == "één\n".encode() * 99_999
+
+
+@pytest.mark.parametrize("ending", PACK)
+def test_a_changed_letter_in_a_written_file_is_damage(tmp_path, ending):
+    letters = "".join(np.random.default_rng(1).choice(list("0123456789abcdef"), 3_000))
+    path = tmp_path / f"text{ending}"
+    with open_output(path) as file:
+        file.write(letters)
+    whole = path.read_bytes()
+    for index in range(500, len(whole) - 100, 50):  # Zstandard alone reads most of them as other letters
+        path.write_bytes(whole[:index] + bytes([whole[index] ^ 1]) + whole[index + 1 :])
+        with pytest.raises(DataError, match=r"damaged|too early"):
+            list(read_lines(path))
 
 
 def test_a_missing_package_is_named_with_the_command_that_installs_it(tmp_path, monkeypatch):
