@@ -23,6 +23,7 @@ _FEWEST = 10
 _LEAST_SHARE = 1e-5
 _MOST_REMEMBERED = 100_000  # unknown words
 _CLEARLY = 3  # times as frequent as the next word that it may stand for
+_IN_WORDS = {"Mn", "Mc", "Me", "Cf"}  # categories of characters inside words: accents, vowel signs, soft hyphens
 SHORTEST = 3  # letters of a word in which a typo can be told from another word
 # Letters that keys write one by one: Latin to Arabic, Georgian, and Latin and Greek with accents.
 TYPED = re.compile(r"[^\W\d_\u0700-\u109f\u1100-\u1dff\u2000-\U0010ffff]+(?:['’][^\W\d_\u0700-\U0010ffff]+)*")
@@ -78,6 +79,12 @@ def _once_mistyped(word: str, letters: str, lang: str | None) -> Iterator[str]:
     yield from (word[:i] + letter + word[i:] for i in range(1, len(word) + 1) for letter in letters)
 
 
+def _is_fragment(word: re.Match[str]) -> bool:
+    """Return whether letters are only a part of a word, because an accent or a soft hyphen stands next to them."""
+    before, after = word.string[max(0, word.start() - 1) : word.start()], word.string[word.end() : word.end() + 1]
+    return any(unicodedata.category(character) in _IN_WORDS for character in before + after)
+
+
 def _without_accents(word: str) -> str:
     return "".join(c for c in unicodedata.normalize("NFD", word) if not unicodedata.combining(c))
 
@@ -98,6 +105,7 @@ class Spelling:
         self._known = {word.lower() for word in counts}
         least = max(_FEWEST, _LEAST_SHARE * sum(counts.values()))
         self._frequent = {word: n for word, n in counts.items() if n >= least}
+        self._longest = max(map(len, self._frequent), default=0)
         self._letters = "".join(sorted({letter for word in self._frequent for letter in word.lower()}))
         self._accented: dict[str, list[str]] = {}
         for word in self._frequent:
@@ -116,6 +124,8 @@ class Spelling:
         for match in changeable_words(text):
             word, lowered = match[0], match[0].lower()
             if lowered in self._known or lowered in known or len(word) < SHORTEST or is_in_identifier(match):
+                continue
+            if _is_fragment(match):
                 continue
             is_small = word.islower()
             if not is_small and not (word[1:].islower() and starts_sentence(before + text[: match.start()])):
@@ -139,6 +149,8 @@ class Spelling:
 
     def _meant_by(self, word: str) -> str | None:
         """Return what an unknown word in small letters stands for; None if that is not clear."""
+        if len(word) > self._longest + 1:
+            return None
         if word not in self._meant:
             if len(self._meant) >= _MOST_REMEMBERED:  # a service sees new words for as long as it runs
                 self._meant.clear()

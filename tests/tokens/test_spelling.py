@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 
+from mtkit.tokens import spelling as spelling_module
 from mtkit.tokens.spelling import Respelt, Spelling, misspelt
 
 FREQUENT = "i have read your message the Two two was received by receive house houses quiet quite form from"
@@ -79,6 +80,18 @@ def test_each_typo_of_a_word_is_read_as_that_word(word, lang):
     reader = Spelling({word: 100, word.lower(): 100}, lang)
     for seed in range(200):
         assert reader.read(misspelt(word, Random(seed), lang)).text == word
+
+
+@pytest.mark.parametrize("text", ["la beaute\u0301", "mes\u00adage", "das u\u0308bel"])
+def test_letters_next_to_an_accent_or_a_soft_hyphen_of_their_own_are_no_words(text):
+    read = Spelling(dict.fromkeys(("beauté", "sage", "age", "mess", "bell"), 100), "fr").read
+    assert read("la beaute, bel").text == "la beauté, bell"
+    assert read(text) == Respelt(text)
+
+
+def test_a_word_far_longer_than_any_frequent_one_costs_no_search(monkeypatch):
+    monkeypatch.setattr(spelling_module, "_once_mistyped", lambda *_: pytest.fail("a search"))
+    assert not spelling().read("the " + "message" * 1_000).words
 
 
 def test_scripts_that_are_not_typed_letter_by_letter_stay():
