@@ -8,6 +8,7 @@ right, so all stay.
 
 import re
 import unicodedata
+import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from random import Random
@@ -19,7 +20,7 @@ from mtkit.text.scripts import scripts_of
 
 # How often the training text must have a word that another one is read as: in all, and as a share of its words. In
 # trials with Tatoeba (English, German, French), 2 instead of 10 times changed two to four times as many right words.
-_FEWEST = 10
+FEWEST = 10
 _LEAST_SHARE = 1e-5
 _MOST_REMEMBERED = 100_000  # unknown words
 _CLEARLY = 3  # times as frequent as the next word that it may stand for
@@ -79,6 +80,11 @@ def _once_mistyped(word: str, letters: str, lang: str | None) -> Iterator[str]:
     yield from (word[:i] + letter + word[i:] for i in range(1, len(word) + 1) for letter in letters)
 
 
+def checksum(word: str) -> int:
+    """Return the number by which a rare word is known, so that a bundle does not list names and the like."""
+    return zlib.crc32(word.lower().encode("utf-8", "replace"))
+
+
 def _is_fragment(word: re.Match[str]) -> bool:
     """Return whether letters are only a part of a word, because an accent or a soft hyphen stands next to them."""
     before, after = word.string[max(0, word.start() - 1) : word.start()], word.string[word.end() : word.end() + 1]
@@ -99,11 +105,14 @@ class Respelt(NamedTuple):
 class Spelling:
     """Reads words with a typo as words of the training text."""
 
-    def __init__(self, counts: Mapping[str, int], lang: str | None) -> None:
-        """counts: how often the training text has each word. lang: of that text, which decides about the keyboard."""
-        self._lang = lang
+    def __init__(self, counts: Mapping[str, int], lang: str | None, rare: Collection[int] = ()) -> None:
+        """counts: how often the training text has each word. lang: of that text, which decides about the keyboard.
+
+        rare: checksums of further words of the text.
+        """
+        self._lang, self._rare = lang, rare
         self._known = {word.lower() for word in counts}
-        least = max(_FEWEST, _LEAST_SHARE * sum(counts.values()))
+        least = max(FEWEST, _LEAST_SHARE * sum(counts.values()))
         self._frequent = {word: n for word, n in counts.items() if n >= least}
         self._longest = max(map(len, self._frequent), default=0)
         self._letters = "".join(sorted({letter for word in self._frequent for letter in word.lower()}))
@@ -125,7 +134,7 @@ class Spelling:
             word, lowered = match[0], match[0].lower()
             if lowered in self._known or lowered in known or len(word) < SHORTEST or is_in_identifier(match):
                 continue
-            if _is_fragment(match):
+            if checksum(word) in self._rare or _is_fragment(match):
                 continue
             is_small = word.islower()
             if not is_small and not (word[1:].islower() and starts_sentence(before + text[: match.start()])):

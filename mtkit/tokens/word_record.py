@@ -1,7 +1,10 @@
-"""The record in a bundle of the words on the source side of its training text, by which text as it is typed is read."""
+"""The record in a bundle of the words on the source side of its training text, by which text as it is typed is read.
+
+People ship bundles, so the record lists only frequent words. It has checksums of the rare ones, which may be names.
+"""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,17 +14,18 @@ from mtkit.arrays import read_arrays
 from mtkit.errors import BundleError
 from mtkit.text.capitals import changeable_words
 from mtkit.tokens.openings import OpeningCounts
-from mtkit.tokens.spelling import TYPED
+from mtkit.tokens.spelling import FEWEST, TYPED, checksum
 
 FILE = "words.npz"  # of a bundle
-_MOST_WORDS = 200_000
+_MOST_WORDS = 200_000  # of which it is known that the text has them
 
 
 class WordRecord(NamedTuple):
     """What is recorded of a text."""
 
-    counts: Counter[str]  # of each word that people type letter by letter
+    counts: Counter[str]  # of each frequent word that people type letter by letter
     openings: Mapping[str, str]  # the final mark of lines that begin with these words, see `OpeningCounts.marks`
+    rare: Set[int] = frozenset()  # checksums of the other words
 
 
 def record_words(texts: Iterable[str]) -> WordRecord:
@@ -30,16 +34,18 @@ def record_words(texts: Iterable[str]) -> WordRecord:
     for text in texts:
         counts.update(word[0] for word in changeable_words(text) if TYPED.fullmatch(word[0]))
         openings.add(text)
-    return WordRecord(counts, openings.marks())
+    frequent = Counter({word: n for word, n in counts.items() if n >= FEWEST})
+    rare = frozenset(checksum(word) for word, n in counts.most_common(_MOST_WORDS) if n < FEWEST)
+    return WordRecord(frequent, openings.marks(), rare)
 
 
 def save_words(path: Path, record: WordRecord) -> None:
-    """Write a record with its most frequent words."""
-    rows = sorted(record.counts.most_common(_MOST_WORDS))
+    """Write a record."""
+    rows, rare = sorted(record.counts.items()), np.array(sorted(record.rare), np.uint32)
     openings = _packed(f"{opening}\t{mark}" for opening, mark in sorted(record.openings.items()))
     counts = np.array([n for _, n in rows], np.int64)
     with path.open("wb") as file:
-        np.savez_compressed(file, words=_packed(word for word, _ in rows), counts=counts, openings=openings)
+        np.savez_compressed(file, words=_packed(word for word, _ in rows), counts=counts, openings=openings, rare=rare)
 
 
 def load_words(path: Path) -> WordRecord:
@@ -51,7 +57,7 @@ def load_words(path: Path) -> WordRecord:
         )
         counts = dict(zip(words, arrays["counts"].tolist(), strict=True))
         marks = {opening: mark for opening, _, mark in (line.partition("\t") for line in openings)}
-        return WordRecord(Counter(counts), marks)
+        return WordRecord(Counter(counts), marks, frozenset(arrays["rare"].tolist() if "rare" in arrays else ()))
     except (ValueError, KeyError, TypeError) as error:
         raise BundleError(f"{path}: cannot read the words ({error}); copy the bundle again") from None
 

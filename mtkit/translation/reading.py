@@ -52,7 +52,7 @@ class TrainingText:
         """What reads words with a typo; None if the words of the training text are unknown."""
         if self._files is None or self.words is None:
             return None
-        return Spelling(self.words.counts, self._files.config.data.src_lang)
+        return Spelling(self.words.counts, self._files.config.data.src_lang, self.words.rare)
 
     @cached_property
     def words(self) -> WordRecord | None:

@@ -24,6 +24,7 @@ from mtkit.config.reading.loading import load_config
 from mtkit.errors import BundleError, CheckpointError, UsageError
 from mtkit.runs.averaging import average_bundles, average_checkpoints, save_interpolated
 from mtkit.runs.train import train
+from mtkit.tokens.spelling import checksum
 from mtkit.tokens.word_record import WordRecord, load_words, save_words
 
 
@@ -61,7 +62,9 @@ def test_the_chosen_checkpoints_of_a_run_are_averaged(runs, tmp_path):
     assert bundle.manifest["training"] == {"step": 20, "averaged_steps": [18, 20], **of_text}
     assert load_bundle(runs / "a" / "model").manifest["training"].items() >= of_text.items()
     words = load_words(runs / "a" / "model" / "words.npz")
-    assert words.counts == Counter(corpus.paths[0].read_text("utf-8").split())
+    counts = Counter(corpus.paths[0].read_text("utf-8").split())
+    assert words.counts == Counter({word: n for word, n in counts.items() if n >= 10})
+    assert words.rare == {checksum(word) for word, n in counts.items() if n < 10}
     assert bundle.src_tokenizer.fingerprint == load_bundle(runs / "a" / "model").src_tokenizer.fingerprint
 
 

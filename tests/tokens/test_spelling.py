@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from mtkit.tokens import spelling as spelling_module
-from mtkit.tokens.spelling import Respelt, Spelling, misspelt
+from mtkit.tokens.spelling import Respelt, Spelling, checksum, misspelt
 
 FREQUENT = "i have read your message the Two two was received by receive house houses quiet quite form from"
 OF_FRENCH = "très été Élève élève école Paris le mais maïs"
@@ -82,7 +82,11 @@ def test_each_typo_of_a_word_is_read_as_that_word(word, lang):
         assert reader.read(misspelt(word, Random(seed), lang)).text == word
 
 
-@pytest.mark.parametrize("text", ["la beaute\u0301", "mes\u00adage", "das u\u0308bel"])
+def test_a_rare_word_of_the_training_text_stays():
+    assert not Spelling({"message": 100}, "en", {checksum("Mesage")}).read("mesage").words
+
+
+@pytest.mark.parametrize("text", ["la beaute\u0301", "mes\u00adage", "u\u0308bel"])
 def test_letters_next_to_an_accent_or_a_soft_hyphen_of_their_own_are_no_words(text):
     read = Spelling(dict.fromkeys(("beauté", "sage", "age", "mess", "bell"), 100), "fr").read
     assert read("la beaute, bel").text == "la beauté, bell"
