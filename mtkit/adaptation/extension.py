@@ -1,18 +1,30 @@
 """Give a model new pieces: larger tokenizers, and a row for each piece, which is the mean of its old pieces' rows."""
 
+import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from mtkit.bundle import FACTS, NEW_PIECES, BundleFiles, load_model, read_bundle, save_bundle
+from mtkit.bundle import (
+    FACTS,
+    NEW_PIECES,
+    BundleFiles,
+    add_to_bundle,
+    bundle_file,
+    load_model,
+    read_bundle,
+    save_bundle,
+)
 from mtkit.console import counted, log
 from mtkit.languages import SIDES, Side
 from mtkit.pair_files.pairs import Pair
 from mtkit.tokens.new_pieces import NewPiece, learn_pieces, with_new_pieces
 from mtkit.tokens.tokenizer import Tokenizer
+from mtkit.tokens.word_record import FILE as WORDS_FILE
 
 _NEVER = -30.0  # output bias of a piece that a translation must not have; imported models have lower ones
 
@@ -40,6 +52,8 @@ def extend(base: BundleFiles, pairs: Sequence[Pair], most: int, folder: Path) ->
             path.write_bytes(with_new_pieces(model, [piece.text for piece in added[side]], learned[side]))
         n_new = {side: len(learned[side]) for side in SIDES}
         save_bundle(folder, state, base.config, paths["src"], paths["tgt"], training=facts | {NEW_PIECES: n_new})
+    if words := bundle_file(base, WORDS_FILE):
+        add_to_bundle(folder, WORDS_FILE, partial(shutil.copyfile, words))
     return read_bundle(folder)
 
 

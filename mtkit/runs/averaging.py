@@ -32,7 +32,6 @@ from mtkit.model.networks import network_to_load
 from mtkit.runs.record import read_record
 from mtkit.tokens.tokenizer import load_tokenizers
 from mtkit.tokens.word_record import FILE as WORDS_FILE
-from mtkit.tokens.word_record import load_words, save_words
 from mtkit.training.update.checkpoint import Checkpoints
 
 
@@ -118,12 +117,9 @@ def save_interpolated(base: BundleFiles, tuned: BundleFiles, share: float, out: 
     spm = tuned.folder / "src.spm", tuned.folder / "tgt.spm"
     save_bundle(out, weights, cfg, *spm, training=training)
     _copy_files_of_text(base, out)
-    if shortlist := bundle_file(tuned, SHORTLIST):  # which has the words of both
-        add_to_bundle(out, SHORTLIST, partial(shutil.copyfile, shortlist))
-    of_base_words, of_tuned_words = (bundle_file(files, WORDS_FILE) for files in (base, tuned))
-    if of_base_words and of_tuned_words:  # the memory has words of its own, which are right
-        words, own = load_words(of_base_words), load_words(of_tuned_words).counts
-        add_to_bundle(out, WORDS_FILE, lambda path: save_words(path, words._replace(counts=words.counts + own)))
+    for name in (SHORTLIST, WORDS_FILE):  # which have the words of both
+        if path := bundle_file(tuned, name):
+            add_to_bundle(out, name, partial(shutil.copyfile, path))
 
 
 def _copy_files_of_text(files: BundleFiles, out: Path) -> None:

@@ -27,6 +27,10 @@ class WordRecord(NamedTuple):
     openings: Mapping[str, str]  # the final mark of lines that begin with these words, see `OpeningCounts.marks`
     rare: Set[int] = frozenset()  # checksums of the other words
 
+    def joined(self, tuning: "WordRecord") -> "WordRecord":
+        """Return the record of this text and of the smaller one of a tuning, whose openings are too few to count."""
+        return WordRecord(self.counts + tuning.counts, self.openings, self.rare | tuning.rare)
+
 
 def record_words(texts: Iterable[str]) -> WordRecord:
     """Count the words of lines, and learn their final marks."""

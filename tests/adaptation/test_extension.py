@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from mtkit.adaptation.extension import extend, report_gain
-from mtkit.bundle import NEW_PIECES, load_bundle, load_model, read_bundle, save_bundle
+from mtkit.bundle import NEW_PIECES, add_to_bundle, load_bundle, load_model, read_bundle, save_bundle
 from mtkit.interop import marian
 from mtkit.interop.ctranslate2 import export
 from mtkit.interop.ctranslate2 import folder as ctranslate2
@@ -65,6 +65,14 @@ def test_the_gain_is_described_for_each_side(base, tmp_path):
         counts = [len(getattr(files, f"{side}_tokenizer").encode(text)) for files in (base, extended)]
         assert counts[1] < counts[0]
         assert f"{counts[0]:.1f} pieces" in line and f"{counts[1]:.1f} after" in line
+
+
+def test_a_model_with_new_pieces_knows_the_words_of_its_base(make_native, tmp_path):
+    base = make_native(tmp_path / "base", "all")
+    add_to_bundle(base, "words.npz", lambda path: path.write_bytes(b"words"))
+    extended = extend(read_bundle(base), PAIRS, 50, tmp_path / "extended")
+    assert (extended.folder / "words.npz").read_bytes() == b"words"
+    assert "words.npz" in extended.manifest["sha256"]
 
 
 def test_text_that_needs_no_pieces_leaves_the_base(base, tmp_path):

@@ -1,8 +1,10 @@
 """Means of chosen checkpoints and of several models: their weights, and what is refused."""
 
+import json
 import shutil
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -26,6 +28,7 @@ from mtkit.runs.averaging import average_bundles, average_checkpoints, save_inte
 from mtkit.runs.train import train
 from mtkit.tokens.spelling import checksum
 from mtkit.tokens.word_record import WordRecord, load_words, save_words
+from mtkit.training.preparation.parallel_text import ParallelText
 
 
 @pytest.fixture(scope="module")
@@ -83,9 +86,8 @@ def test_a_mean_keeps_what_is_known_of_the_training_text(runs, tmp_path, model):
 def test_an_adapted_model_knows_the_words_of_its_base(runs, tmp_path):
     shutil.copytree(runs / "b" / "model", tmp_path / "tuned")
     add_to_bundle(tmp_path / "tuned", "alignment.npz", lambda path: path.write_bytes(b"of little text"))
-    add_to_bundle(
-        tmp_path / "tuned", "words.npz", lambda path: save_words(path, WordRecord(Counter({"gadget": 2}), {}))
-    )
+    of_both = WordRecord(Counter({"gadget": 12}), {"can": "?"}, frozenset({7}))  # as training writes it
+    add_to_bundle(tmp_path / "tuned", "words.npz", lambda path: save_words(path, of_both))
     add_to_bundle(tmp_path / "tuned", "shortlist.npz", lambda path: path.write_bytes(b"words of both"))
     base, tuned = read_bundle(runs / "a" / "model"), read_bundle(tmp_path / "tuned")
     save_interpolated(base, tuned, 0.5, tmp_path / "out")
@@ -93,9 +95,37 @@ def test_an_adapted_model_knows_the_words_of_its_base(runs, tmp_path):
     assert_mean(tmp_path / "out", *(folder / "model.safetensors" for folder in (base.folder, tuned.folder)))
     copied = bundle_file(read_bundle(tmp_path / "out"), "alignment.npz")
     assert copied is not None and copied.read_bytes() == (base.folder / "alignment.npz").read_bytes()
-    words, of_base = (load_words(folder / "words.npz") for folder in (tmp_path / "out", base.folder))
-    assert words.counts == of_base.counts + Counter({"gadget": 2})  # which are right in its texts
-    assert words.openings == of_base.openings
+    assert load_words(tmp_path / "out" / "words.npz") == of_both
+
+
+def test_a_tuned_model_knows_the_words_of_the_model_that_it_began_with(runs, tmp_path, config_of, monkeypatch):
+    monkeypatch.setattr(ParallelText, "_texts", lambda *_: [*10 * ["gadget"], "gizmo"])
+    start = tmp_path / "start"
+    shutil.copytree(runs / "a" / "model", start)
+    cfg = config_of(tmp_path / "tuned", init_from=str(start))
+    add_to_bundle(start, "words.npz", lambda path: save_words(path, WordRecord(Counter({"the": 20}), {"the": "."})))
+
+    def words(cfg):
+        unused: Any = None
+        return ParallelText(cfg, unused, unused, [], [], None).words
+
+    own = WordRecord(Counter({"gadget": 10}), {}, frozenset({checksum("gizmo")}))
+    assert words(cfg) == WordRecord(Counter({"the": 20, "gadget": 10}), {"the": "."}, own.rare)
+    assert words(config_of(tmp_path / "tuned")) == own
+    english, german = (
+        cfg.model_copy(update={"data": cfg.data.model_copy(update={"src_lang": c})}) for c in ("en", "de")
+    )
+    with monkeypatch.context() as patch:
+        of_german = replace(read_bundle(start), config=german)
+        patch.setattr("mtkit.training.preparation.parallel_text.read_bundle", lambda _: of_german)
+        assert words(english) == own  # the model read another language
+        assert words(german).counts.keys() == {"the", "gadget"}
+    manifest = read_bundle(start).manifest
+    del manifest["sha256"]["words.npz"]
+    (start / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    assert words(cfg) is None  # of an older mtkit, with unknown words
+    shutil.rmtree(start)
+    assert words(cfg) is None
 
 
 def test_an_adapted_model_has_the_facts_of_its_bases_text_and_its_search(runs, tmp_path):

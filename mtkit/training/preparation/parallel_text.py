@@ -10,8 +10,17 @@ import numpy as np
 
 from mtkit.alignment.coverage import FILE as ALIGNMENT_FILE
 from mtkit.alignment.lexicon import AlignmentLexicon
-from mtkit.bundle import AUGMENTED, LETTERS_RATIO, SHARE_OF_SEVERAL, SHARE_OF_SMALL, add_to_bundle
-from mtkit.config.data import CorpusFiles, DevCorpus
+from mtkit.bundle import (
+    AUGMENTED,
+    LETTERS_RATIO,
+    SHARE_OF_SEVERAL,
+    SHARE_OF_SMALL,
+    add_to_bundle,
+    bundle_file,
+    find_model,
+    read_bundle,
+)
+from mtkit.config.data import UNNAMED, CorpusFiles, DevCorpus
 from mtkit.config.schema import Config
 from mtkit.console import counted, log
 from mtkit.data.corpus import read_pairs, read_side, require_files
@@ -23,10 +32,10 @@ from mtkit.data.modifiers import PairSampler
 from mtkit.data.sides import FILE as SIDES_FILE
 from mtkit.data.sides import Sides, save_counts
 from mtkit.data.subwords import SubwordSampler
-from mtkit.errors import DataError
+from mtkit.errors import BundleError, DataError
 from mtkit.evaluation.behaviour.suite import Suite, load_suite
 from mtkit.evaluation.metrics.scores import evaluate
-from mtkit.languages import SIDES
+from mtkit.languages import SIDES, primary_code
 from mtkit.model.network import Network
 from mtkit.pair_files.pairs import Pair
 from mtkit.runtime import Precision
@@ -35,7 +44,7 @@ from mtkit.text.sentences import share_of_several
 from mtkit.text.words import n_letters
 from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.tokens.word_record import FILE as WORDS_FILE
-from mtkit.tokens.word_record import WordRecord, record_words, save_words
+from mtkit.tokens.word_record import WordRecord, load_words, record_words, save_words
 from mtkit.training.preparation.learning_curve import LearningCurve, learning_curve
 from mtkit.training.preparation.orientation import check_texts
 from mtkit.training.preparation.pace import WORTH_OF_TRANSLATOR
@@ -133,14 +142,27 @@ class ParallelText:
             yield from (tokenizer.decode(taken[i].tolist()) for i in range(len(part)))
 
     @cached_property
-    def words(self) -> WordRecord:
-        """See TrainingText."""
-        return record_words(self._texts("src", _MOST_READ))
+    def words(self) -> WordRecord | None:
+        """See TrainingText. Those of the model in train.init_from count, too; None if they are unknown."""
+        own = record_words(self._texts("src", _MOST_READ))
+        if self.cfg.train.init_from is None:
+            return own
+        try:
+            start = read_bundle(find_model(self.cfg.train.init_from))
+        except BundleError as error:
+            log.warning(f"train.init_from: its words are unknown, so the new model reads typos as they are ({error})")
+            return None
+        langs = {primary_code(cfg.data.src_lang) for cfg in (start.config, self.cfg)}
+        if len(langs - {UNNAMED[0]}) > 1:
+            return own
+        path = bundle_file(start, WORDS_FILE)
+        return None if path is None else load_words(path).joined(own)
 
     def complete_bundle(self, folder: Path) -> None:
         """Add the lexicon of tokens, the words and, if the sides share a tokenizer, counts that distinguish them."""
         src, tgt = self.tokenizers
-        add_to_bundle(folder, WORDS_FILE, lambda path: save_words(path, self.words))
+        if words := self.words:
+            add_to_bundle(folder, WORDS_FILE, partial(save_words, record=words))
         add_to_bundle(folder, ALIGNMENT_FILE, self.alignment_lexicon.save)
         if Sides.from_tokenizers(src, tgt) is None:
             counts = self.train.src.occurrences(src.vocab_size), self.train.tgt.occurrences(tgt.vocab_size)

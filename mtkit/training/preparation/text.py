@@ -57,7 +57,7 @@ class TrainingText(Protocol):
 
     @property
     def words(self) -> WordRecord | None:
-        """What the bundle records of the words of the source side, counted at the first use; None for single texts."""
+        """What the bundle records of the words of the source side, counted at the first use; None if unknown."""
 
     @property
     def facts(self) -> dict[str, Any]:
