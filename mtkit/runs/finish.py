@@ -82,7 +82,7 @@ def finish(run: Prepared, state: TrainState, model: Network, limits: Sequence[st
         f"({_values(run.cfg.train, limits)}); dev {scores} ({of_first[0].signature}); model: {folder}"
     )
     if expected := run.expected_bleu(state.step):
-        log.info(f"the learning curve of measured runs leads to a dev BLEU of {expected} after so many updates")
+        log.info(f"runs like this one reach a dev BLEU of {expected} after as many updates, by the learning curve")
     if steps == [0]:
         log.warning(
             f"no weights of this run are better on dev than {run.cfg.train.init_from}, which it started from; {folder} "
