@@ -74,8 +74,9 @@ class ParallelText:
     worth: Mapping[int, str] = field(default_factory=lambda: WORTH_OF_TRANSLATOR)
 
     def learning_curve(self, cfg: Config) -> LearningCurve | None:
-        """See TrainingText."""
-        return learning_curve(cfg, self.train, self.dev)
+        """See TrainingText; of the dev sets whose BLEU ranks the model."""
+        sets = zip(self.dev, cfg.data.dev, strict=True)
+        return learning_curve(cfg, self.train, [of for of, one in sets if cfg.train.metric_on in (None, one.name)])
 
     def sampler(self, cfg: Config) -> Sampler | None:
         """See TrainingText."""

@@ -4,6 +4,7 @@ import csv
 import importlib
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from mtkit.data.encoded import EncodedSide, starts_of
 from mtkit.training.preparation import learning_curve as curves
 from mtkit.training.preparation.learning_curve import LearningCurve, learning_curve
 from mtkit.training.preparation.pace import expectation
+from mtkit.training.preparation.parallel_text import ParallelText
 
 ROOT = Path(__file__).parents[3]
 
@@ -49,6 +51,16 @@ def test_sentences_that_meet_make_no_trigram(config_of, tmp_path):
     train = corpus([5, 6], [7, 8], n_pairs=10_000)  # (5 6 7) and (6 7 8) would be across them
     found = learning_curve(budgeted(config_of, tmp_path), train, [corpus([5, 6, 7, 8])])
     assert found == LearningCurve(10_000, round(4 / 6, 4))  # 0 0 5, 0 5 6, 7 8 0 and 8 0 0
+
+
+def test_the_dev_set_that_ranks_the_model_is_the_one_that_counts(config_of, tmp_path):
+    cfg = budgeted(config_of, tmp_path, metric_on="other")
+    sets = [cfg.data.dev[0].model_copy(update={"name": name}) for name in ("news", "other")]
+    cfg = cfg.model_copy(update={"data": cfg.data.model_copy(update={"dev": sets})})
+    dev = [corpus([5, 6, 7]), corpus([5, 6, 9])]
+    unused: Any = None
+    text = ParallelText(cfg, unused, corpus([5, 6, 7], n_pairs=10_000), dev, [], None)
+    assert text.learning_curve(cfg) == LearningCurve(10_000, 2 / 5)  # (0 0 5) and (0 5 6) of five
 
 
 def test_half_of_the_ceiling_is_reached_after_the_tokens_named():
