@@ -138,13 +138,12 @@ def test_transformers_computes_the_same_logits_and_translations(make_m2m100, tmp
                     )
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
-def test_a_tuned_model_goes_back_with_its_languages_and_without_a_bias(make_m2m100, tmp_path, kind):
-    folder, path = imported(make_m2m100, tmp_path, kind)
-    base, (_, english, french) = load_bundle(path), CODES[kind]
+def export_tuned(path: Path, tmp_path: Path) -> None:
+    """Write the model with other weights, as training changes them, as a bundle and as a folder."""
+    base = load_bundle(path)
     model = base.model.new_like()
-    load_start(path, model, tgt_lang=french)
+    load_start(path, model, tgt_lang=base.config.data.tgt_lang)
     freeze(model, [])
     for weight in model.parameters():
         if weight.requires_grad:
@@ -152,6 +151,31 @@ def test_a_tuned_model_goes_back_with_its_languages_and_without_a_bias(make_m2m1
     spm = path / "src.spm", path / "tgt.spm"
     save_bundle(tmp_path / "tuned", model.state_dict(), base.config, *spm, training={"step": 9})
     huggingface.export_bundle(tmp_path / "tuned", tmp_path / "exported")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_transformers_computes_the_logits_of_a_tuned_model(make_m2m100, tmp_path, kind):
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    folder, path = imported(make_m2m100, tmp_path, kind)
+    export_tuned(path, tmp_path)
+    rows, tuned = rows_of(path), load_bundle(tmp_path / "tuned")
+    src = [*tuned.src_tokenizer.tagged(tuned.config.decode.tag).encode(SENTENCES[1]), 3]
+    tgt = tuned.tgt_tokenizer.encode("Le chat")
+    inputs = [rows[i] for i in src], [2, row_of_language(folder, kind, CODES[kind][2]), *(rows[i] for i in tgt)]
+    model = transformers.M2M100ForConditionalGeneration.from_pretrained(tmp_path / "exported").eval()
+    expected = model(torch.tensor([inputs[0]]), decoder_input_ids=torch.tensor([inputs[1]])).logits[0, 1:]
+    logits = tuned.model(torch.tensor([src]), torch.tensor([[2, *tgt]]))[0]
+    comparable = [i for i in range(len(rows)) if i not in (0, 2)]  # mtkit never chooses pad and <start>
+    torch.testing.assert_close(logits[:, comparable], expected[:, [rows[i] for i in comparable]], atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_a_tuned_model_goes_back_with_its_languages_and_without_a_bias(make_m2m100, tmp_path, kind):
+    folder, path = imported(make_m2m100, tmp_path, kind)
+    _, english, french = CODES[kind]
+    export_tuned(path, tmp_path)
     names = sorted(p.name for p in folder.iterdir())
     assert names == sorted(p.name for p in (tmp_path / "exported").iterdir())
     rows, tuned = rows_of(path), load_bundle(tmp_path / "tuned")
@@ -162,10 +186,17 @@ def test_a_tuned_model_goes_back_with_its_languages_and_without_a_bias(make_m2m1
     reference = Reference(load_file(tmp_path / "exported" / "model.safetensors"))
     expected = reference.logits([rows[i] for i in src], [2, language, *(rows[i] for i in tgt)])[1:]
     logits = tuned.model(torch.tensor([src]), torch.tensor([[2, *tgt]]))[0]
-    # but for what mtkit never chooses: pad, <start>, and the language, whose row is that of <start> in the folder
-    [own] = tuned.tgt_tokenizer.piece_ids([f"<lang:{french}>"])
-    comparable = [i for i in range(len(rows)) if i not in (0, 2, own)]
+    comparable = [i for i in range(len(rows)) if i not in (0, 2)]  # mtkit never chooses pad and <start>
     torch.testing.assert_close(logits[:, comparable], expected[:, [rows[i] for i in comparable]], atol=1e-4, rtol=0)
+    huggingface.import_model(tmp_path / "exported", tmp_path / "again")
+    before, again = (load_file(tmp_path / name / "model.safetensors") for name in ("tuned", "again"))
+    assert before.keys() == again.keys()
+    kept = [i for i, row in enumerate(rows) if i == 2 or (row >= 0 and rows.index(row) == i)]  # others share a row
+    for name, old in before.items():
+        new = again[name].clamp(min=-30)  # the lowest bias in training: an import bans with less
+        assert torch.equal(old[kept], new[kept]) if len(old) == len(rows) else torch.equal(old, new), name
+    with pytest.raises(MtkitError, match=r"config\.json: tie_word_embeddings: false .*--tgt-lang"):
+        huggingface.import_model(tmp_path / "exported", tmp_path / "german", Languages("en", "de"))
 
 
 def test_languages_are_listed_and_chosen_by_any_code_that_means_them(make_m2m100, tmp_path):

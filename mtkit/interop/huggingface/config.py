@@ -24,7 +24,7 @@ _FIXED: dict[str, dict[str, tuple[Any, ...]]] = {
         "add_bias_logits": (False, None),
         "static_position_embeddings": (True, None),
     },
-    M2M100: {"scale_embedding": (True, None), "tie_word_embeddings": (True, None)},
+    M2M100: {"scale_embedding": (True, None), "tie_word_embeddings": (True, None, False)},
 }
 _SIZES = {"d_model": "d_model", "d_ff": "encoder_ffn_dim", "n_heads": "encoder_attention_heads"}
 
@@ -79,7 +79,7 @@ def model_config(config: Mapping[str, Any], positions: str, path: Path) -> Model
         if not isinstance(config.get(key), int):
             raise MtkitError(f"{path}: {key}: {config.get(key)} is not a number")
     tied, shared = (config.get(key, True) for key in ("tie_word_embeddings", "share_encoder_decoder_embeddings"))
-    if shared and not tied:
+    if kind == "marian" and shared and not tied:
         only = "with share_encoder_decoder_embeddings: true only true"
         raise _unsupported(path, "tie_word_embeddings", tied, only)
     dropout = number(config, "dropout", 0.1, path)

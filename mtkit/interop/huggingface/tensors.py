@@ -18,7 +18,7 @@ WEIGHTS, _OLD_WEIGHTS = "model.safetensors", "pytorch_model.bin"
 OUTPUT_BIAS = "final_logits_bias"
 # the last letter differs between the architectures
 _POSITIONS = {f"model.{side}.embed_positions.weight{s}" for side in ("encoder", "decoder") for s in ("", "s")}
-_SHARED = "model.shared.weight"
+SHARED = "model.shared.weight"
 _SIDES = {"src": "model.encoder.embed_tokens.weight", "tgt": "model.decoder.embed_tokens.weight"}
 _OUTPUT = "lm_head.weight"
 
@@ -70,7 +70,7 @@ def _holds(table: Tensor, kind: SinusoidKind, atol: float) -> bool:
 def to_state(tensors: Mapping[str, Tensor], cfg: ModelConfig, path: Path) -> dict[str, Tensor]:
     """Return the model's state, the vocabularies in the folder's order."""
     left = dict(tensors)
-    every = [_SHARED, *_SIDES.values(), _OUTPUT]
+    every = [SHARED, *_SIDES.values(), _OUTPUT]
     tied = [_SIDES["tgt"], _OUTPUT] if cfg.tie == "decoder" else [_SIDES["tgt"]]
     src = _table(left, every if cfg.tie == "all" else [_SIDES["src"]], path)
     tgt = src if cfg.tie == "all" else _table(left, tied, path)
@@ -97,7 +97,7 @@ def to_tensors(state: Mapping[str, Tensor], cfg: ModelConfig) -> dict[str, Tenso
     """Return the folder's tensors: the inverse of `to_state`."""
     tensors = {OUTPUT_BIAS: state["output.bias"][None]}
     if cfg.tie == "all":
-        tensors[_SHARED] = state["tgt_embedding.weight"]
+        tensors[SHARED] = state["tgt_embedding.weight"]
     else:
         tensors |= {name: state[f"{side}_embedding.weight"] for side, name in _SIDES.items()}
     if cfg.tie == "none":
