@@ -22,7 +22,7 @@ from mtkit.data.corpus import count_pairs, evenly_spaced, read_pairs, require_fi
 from mtkit.data.dev_text import DevText, read_dev_text
 from mtkit.engines.lexicon import learn_shortlist
 from mtkit.engines.shortlist import SHORTLIST
-from mtkit.errors import ConfigError, DataError, MtkitError
+from mtkit.errors import ConfigError, DataError, MtkitError, TrainingError
 from mtkit.evaluation.metrics.scores import corpus_bleu
 from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
 from mtkit.files import atomic_file, disk_full_explained, locked, parse_json, write_text
@@ -37,6 +37,7 @@ from mtkit.runs.train import train
 from mtkit.text.words import words_of
 from mtkit.training.preparation.prepare import check_early
 from mtkit.training.preparation.rule import GUIDED_ALIGNMENT
+from mtkit.training.update.budget import BudgetError
 from mtkit.translation.direction import check_source_text
 from mtkit.translation.translator import Translator
 
@@ -96,7 +97,10 @@ def make_student(
         check_early(cfg)
         cfg = with_teachers_text(cfg)
     data = cfg.data.model_copy(update={"train": [*cfg.data.train, *untranslated]})
-    bundle = train(cfg.model_copy(update={"data": data}), since).bundle
+    try:
+        bundle = train(cfg.model_copy(update={"data": data}), since).bundle
+    except BudgetError as error:
+        raise TrainingError(error.without_keys) from error
     _add_shortlist(read_bundle(bundle))
     dev = dev_text(read_bundle(bundle))
     browser = _export(read_bundle(bundle), dev, out / BROWSER)

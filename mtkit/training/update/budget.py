@@ -26,6 +26,7 @@ _LOADING_S = 1.0
 # What the end writes and reads, in times of saving a checkpoint: the model (a third), and each averaged checkpoint (a
 # third, read and verified at about half the cost of writing).
 _BUNDLE, _AVERAGED = 1 / 3, 1 / 6
+_OTHER_KEY = ", or lower train.validate_sentences"  # at the end of the message about too short a budget
 _AVERAGED_VALIDATIONS = 1.5  # of the mean or the last, and sometimes of the best, if it has a better metric
 
 Part = Literal["validation", "save", "report"]
@@ -33,6 +34,11 @@ Part = Literal["validation", "save", "report"]
 
 class BudgetError(TrainingError):
     """A budget that leaves too little time for training."""
+
+    @property
+    def without_keys(self) -> str:
+        """The message for users of a command with --budget that sets no other key of a config."""
+        return str(self).replace("train.budget=", "--budget ").removesuffix(_OTHER_KEY)
 
 
 @dataclass
@@ -82,7 +88,7 @@ def shortage(cfg: TrainConfig, timing: Timing, text_s: float = 0.0) -> str:
         f"run the same command again, because the text is now prepared ({duration_of(text_s)}), or raise the budget "
         f"to {enough}"
         if suffices(timing.prepared - text_s)
-        else f"raise the budget to {enough}, or lower train.validate_sentences"
+        else f"raise the budget to {enough}{_OTHER_KEY}"
     )
     return (
         f"train.budget={cfg.budget} leaves too little for training: preparation took {duration_of(timing.prepared)}, "

@@ -21,7 +21,7 @@ from mtkit.config.model import PRESETS
 from mtkit.config.schema import Config
 from mtkit.config.tokenizer import TokenizersConfig
 from mtkit.data.corpus import read_pairs
-from mtkit.errors import ConfigError, DataError, MtkitError
+from mtkit.errors import ConfigError, DataError, MtkitError, TrainingError
 from mtkit.model.transformer import Transformer
 from mtkit.runs.students import frontier, make
 from mtkit.runs.students import plan as student_plan
@@ -30,6 +30,7 @@ from mtkit.runs.students.make import make_student, share_in
 from mtkit.runs.students.plan import MeasuredRun, ShapePlan, StudentsPlan, plan_students
 from mtkit.tokens.special_ids import EOS_ID
 from mtkit.tokens.tokenizer import Tokenizer
+from mtkit.training.update.budget import BudgetError
 
 SOURCES = [f"source {n}" for n in range(400)]
 
@@ -279,6 +280,14 @@ def test_what_cannot_become_a_student_is_refused_before_the_work(
     assert not work.trained
 
 
+def test_too_short_a_budget_names_only_what_the_command_can_set(teacher, work, tmp_path, monkeypatch):
+    problem = "train.budget=60s leaves too little: ...; raise the budget to 3m, or lower train.validate_sentences"
+    monkeypatch.setattr(make, "train", Mock(side_effect=BudgetError(problem)))
+    with pytest.raises(TrainingError, match=r"--budget 60s .*to 3m$") as error:
+        make_student(teacher, tmp_path / "out", "60s")
+    assert "train." not in str(error.value)
+
+
 @pytest.fixture
 def small_shape(monkeypatch) -> None:
     """Make student-tiny, the only shape to plan, a model that is trained in moments."""
@@ -433,7 +442,7 @@ def test_what_cannot_be_planned_is_refused(teacher, save_model, small_shape, tmp
     code, _, said = planned(*of_teacher, "--budget", "3m", "--set", "seed=1")
     assert code == 2 and "--set" in said
     code, text, said = planned(*of_teacher, "--budget", "5s")
-    assert code == 1 and "train.budget=5s" in said and "too short" in text
+    assert code == 1 and "--budget 5s" in said and "too short" in text
     (tmp_path / "of-a-student").mkdir()
     bundle = save_model(tmp_path / "of-a-student" / "model")
     (bundle.parent / "student.json").write_text("{}")

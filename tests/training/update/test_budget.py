@@ -20,7 +20,15 @@ from mtkit.runs.train import train
 from mtkit.training import trainer
 from mtkit.training.metrics_log import read_metrics
 from mtkit.training.preparation import pace, parallel_text, prepare, rule
-from mtkit.training.update.budget import Budget, Timing, expected_ending, expected_updates, least_updates, share_used
+from mtkit.training.update.budget import (
+    Budget,
+    BudgetError,
+    Timing,
+    expected_ending,
+    expected_updates,
+    least_updates,
+    share_used,
+)
 from mtkit.training.update.optimizer_step import Updater
 from mtkit.training.update.schedule import Progress, fraction_done, learning_rate, limits_reached
 from mtkit.training.validation.forecast import ValidationCost
@@ -239,8 +247,9 @@ def test_a_budget_that_leaves_no_time_for_training_is_refused(validation_s):
     clock.now += 5
     # the last validation, that of the mean and half of the time a second one, and half as long for the report:
     # of 60 s at least 5 + 3 x 14.5 are gone, and of the rest a fifth is not left
-    with pytest.raises(TrainingError, match=r"train\.budget=1m .*\b5s\b.*train\.validate_sentences"):
+    with pytest.raises(BudgetError, match=r"train\.budget=1m .*\b5s\b.*train\.validate_sentences") as error:
         budget.begin(validation_s)
+    assert re.fullmatch(r"--budget 1m .*\b5s\b.*; raise the budget to \S+", error.value.without_keys)
 
 
 @pytest.mark.parametrize(("text_s", "again"), [(0.0, False), (5.0, False), (40.0, True)])
