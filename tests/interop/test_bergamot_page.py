@@ -306,3 +306,15 @@ def test_without_the_engine_there_is_no_page(make_student, tmp_path, monkeypatch
     assert done.exit_code == code
     assert all(fact in done.stderr for fact in facts)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "fact"), [({"positions": "sinusoidal"}, "mtkit make-student"), ({"shortlist": False}, "mtkit shortlist")]
+)
+def test_a_model_that_browsers_cannot_run_is_refused_before_the_engine_is_wanted(make_student, tmp_path, model, fact):
+    bundle = make_student(tmp_path / "bundle", **model)
+    options = ["--to", "page", "--engine", "nowhere", "--model", str(bundle), "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, ["export", *options])
+    assert done.exit_code == 1
+    assert fact in str(done.exception) + done.stderr
+    assert "npm" not in str(done.exception) + done.stderr

@@ -99,7 +99,7 @@ def export(
     if to not in _QUANTIZED and quantization != "float32":
         raise UsageError(f"--quantization {quantization} needs --to ctranslate2 or argos")
     _check_place(to, out)
-    engine = _engine(to, engine)
+    engine = _engine(files, to, engine)
     wanted = {
         "token_agreement": min_agreement,
         "score_difference": max_score_difference,
@@ -132,14 +132,18 @@ def _check_place(to: Target, out: Path | None) -> None:
         check_new_folder(out)
 
 
-def _engine(to: Target, engine: Path | None) -> Path | None:
-    """Return the folder of the engine for a page; None for other formats. Raises MtkitError if there is none."""
+def _engine(files: bundle.BundleFiles, to: Target, engine: Path | None) -> Path | None:
+    """Return the folder of the engine for a page; None for other formats.
+
+    Raises MtkitError if the engine cannot use the model, before the user fetches it, or if there is no engine.
+    """
     if to != "page":
         if engine is not None:
             raise UsageError("--engine needs --to page")
         return None
-    from mtkit.interop.bergamot import page
+    from mtkit.interop.bergamot import folder, page
 
+    folder.usable_shortlist(files)
     engine = engine or Path("node_modules", page.PACKAGE)
     page.check_engine(engine)
     return engine

@@ -21,7 +21,7 @@ from mtkit.bundle import Bundle, BundleFiles, add_to_bundle, load_bundle, load_m
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.model import ModelConfig
 from mtkit.config.reading.yaml_text import yaml_value
-from mtkit.engines.shortlist import SHORTLIST, shortlist_of
+from mtkit.engines.shortlist import SHORTLIST, Shortlist, shortlist_of
 from mtkit.errors import DataError, MtkitError
 from mtkit.files import atomic_folder
 from mtkit.interop.bergamot.activations import activation_multipliers
@@ -124,11 +124,7 @@ def export_bundle(folder: Path, out: Path, sources: Sequence[str]) -> None:
     compute the model or the bundle has no shortlist.
     """
     bundle = load_bundle(folder)
-    cfg = bundle.config.model
-    if problems := export_problems(cfg, "bergamot", bundle.model):
-        remedy = f"`mtkit make-student --teacher {folder}` makes a student of this model, which runs in browsers"
-        raise MtkitError(f"{folder}: {'; '.join(problems)}; {remedy}")
-    shortlist = shortlist_of(bundle)
+    cfg, shortlist = bundle.config.model, usable_shortlist(bundle, bundle.model)
     if not any(source.strip() for source in sources):
         raise MtkitError(f"{folder}: no text to measure the activations on, which int8 needs; give some with --src")
     src, tgt = _export_layouts(bundle)
@@ -149,6 +145,18 @@ def export_bundle(folder: Path, out: Path, sources: Sequence[str]) -> None:
         text = yaml.safe_dump({**settings, "gemm-precision": "int8shiftAlphaAll"}, sort_keys=False)
         (temporary / _SETTINGS).write_text(text, encoding="utf-8", newline="\n")
         write_readme(temporary, bundle, "bergamot")
+
+
+def usable_shortlist(files: BundleFiles, model: Transformer | None = None) -> Shortlist:
+    """Return the shortlist of a bundle that Bergamot's engine can use.
+
+    model: its model, if it is loaded, whose weights are checked too. Raises MtkitError, naming the key or file, if the
+    engine cannot compute the model or the bundle has no shortlist.
+    """
+    if problems := export_problems(files.config.model, "bergamot", model):
+        remedy = f"`mtkit make-student --teacher {files.folder}` makes a student of this model, which runs in browsers"
+        raise MtkitError(f"{files.folder}: {'; '.join(problems)}; {remedy}")
+    return shortlist_of(files)
 
 
 def browser_model(exported: Path, imported: BundleFiles) -> Transformer:
