@@ -26,7 +26,7 @@ MASKS = range(0x100000, 0x10FFFE)  # private characters: each stands for a part,
 _MASKS = f"{chr(MASKS[0])}-{chr(MASKS[-1])}"
 _ATTACHED = rf"(?:\[\d{{1,3}}\]|[{_MASKS}])*+"  # numbers of notes, and such parts
 _SPACED_CLOSING = r"(?:[ \u00a0\u202f][»›](?!\S))?+"  # French: « Entrez. »
-_AT_END = f"{_CLOSING_BEFORE_SPACE} \t\n\r\v\f\u00a0\u2009\u202f\u3000"
+AT_END = f"{_CLOSING_BEFORE_SPACE} \t\n\r\v\f\u00a0\u2009\u202f\u3000"
 
 _GLUED = rf"(?<=[^\W\d_])[{_FINAL_BEFORE_SPACE}]+[{re.escape(_CLOSING)}]*(?=[{_MASKS}¿¡]*[^\W\d_])"  # to a sentence
 
@@ -148,7 +148,7 @@ def _cut_nearest_middle(text: str) -> Span:
 
 def without_closing(text: str) -> str:
     """Return the text without quotation marks, brackets and white space at its end."""
-    return text.rstrip(_AT_END)
+    return text.rstrip(AT_END)
 
 
 def share_of_several(lines: Iterable[str]) -> float:

@@ -151,10 +151,14 @@ def test_the_edges_of_translations_are_those_of_mtkit(browser, exported):
         ("Wait !", "Attends !"),
     ]
     kept = [("It rains.", "Il pleut."), ("at night", "at 9 p.m."), ("Louis", "Louis XIV."), ("on the 3", "am 3.")]
+    kept += [("\u05e9\u05dc\u05d5\u05dd.\u200f", "Hello."), ("Name:", "...")]
     other_scripts = [
         ("\u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35", "Hello."),
         ("\u0a4b;", "Who?"),
         ("good", "\u597d\u3002"),
+        ("Who", "\u03a0\u03bf\u03b9\u03bf\u03c2;"),
+        ("Its echo", "L'\u00e9co."),
+        ("Lesson in 3", "Lektion in 3."),
         ("\u03c0\u03bf\u03b9\u03bf\u03c2;", "Who?"),
     ]
     edges = [

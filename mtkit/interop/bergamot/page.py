@@ -16,7 +16,7 @@ from mtkit.files import sha256_file, write_text
 from mtkit.interop.handover import README
 from mtkit.languages import english_name
 from mtkit.pages.page import environment, write_page
-from mtkit.text.sentences import FINAL
+from mtkit.text.sentences import AT_END, FINAL
 
 PACKAGE = "@browsermt/bergamot-translator"
 VERSION = "0.4.9"  # the version that we tested
@@ -66,6 +66,7 @@ def write_translator(folder: Path, cfg: Config, engine: Path, *, raises_small: b
         tgt=tgt,
         raises_small=raises_small,
         final=FINAL,
+        closing=AT_END,
         files={"model": model, "shortlist": shortlist, "vocabs": vocabularies},
         megabytes=f"{n_bytes / 1e6:.1f}",
     )
