@@ -25,6 +25,7 @@ from mtkit.languages import SIDES, english_name
 from mtkit.pair_files.pairs import Languages, Pair
 from mtkit.quality.language import foreign_lines
 from mtkit.text.scripts import is_in_another_script
+from mtkit.tokens.new_pieces import can_have_more
 from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.tokens.unseen_characters import UnknownCharacters
 from mtkit.translation.direction import sides_of
@@ -167,7 +168,6 @@ def _check_languages(pairs: Sequence[Pair], base: BundleFiles, name: str) -> Non
 
 def _unseen(pairs: Sequence[Pair], base: BundleFiles, name: str, *, gets_pieces: bool) -> list[str]:
     """Return, and log, for each side the characters for which the model's tokenizer has only bytes or <unk>."""
-    remedy = "" if gets_pieces else "; --new-pieces 200 gives the frequent ones pieces"
     described = []
     sides: tuple[tuple[str, str, Tokenizer], ...] = (
         ("src", "source", base.src_tokenizer),
@@ -179,6 +179,8 @@ def _unseen(pairs: Sequence[Pair], base: BundleFiles, name: str, *, gets_pieces:
             characters.add(getattr(pair, side))
         unseen = [one for one in characters.all() if one.treatment in ("unknown", "bytes")]
         if unseen:
+            can_help = not gets_pieces and all(can_have_more(one) for *_, one in sides)
+            remedy = "; --new-pieces 200 gives the frequent ones pieces" if can_help else ""
             listed = ", ".join(f"{one.text} ({one.count:,} times)" for one in unseen[:_MOST_NAMED])
             more = f" and {len(unseen) - _MOST_NAMED:,} others" if len(unseen) > _MOST_NAMED else ""
             described.append(f"{side_name} side: {listed}{more}")

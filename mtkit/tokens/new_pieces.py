@@ -34,6 +34,11 @@ class NewPiece:
     old_ids: tuple[int, ...]
 
 
+def can_have_more(tokenizer: Tokenizer) -> bool:
+    """Return whether a tokenizer builds pieces from smaller ones, and so can get new ones."""
+    return parse(tokenizer.serialized()).algorithm in _MERGING
+
+
 def learn_pieces(tokenizer: Tokenizer, texts: Iterable[str], most: int) -> list[NewPiece]:
     """Return up to `most` new pieces in the order in which they were merged.
 

@@ -105,7 +105,7 @@ def test_too_small_a_memory_is_refused(base, pairs, tmp_path, n, times, finding)
     assert not (tmp_path / "out" / "parts").exists()
 
 
-def test_characters_without_pieces_are_reported(base, pairs, tmp_path, log_text):
+def test_characters_without_pieces_are_reported(base, pairs, tmp_path, log_text, monkeypatch):
     path = tsv(tmp_path / "memory.tsv", [(f"{src} ℃ ℃", tgt) for src, tgt in pairs])
     memory = prepare_memory([path], base, tmp_path / "out")
     assert memory.unseen[0].startswith("source side: ") and "℃ (800 times)" in memory.unseen[0]
@@ -114,6 +114,9 @@ def test_characters_without_pieces_are_reported(base, pairs, tmp_path, log_text)
     assert "--new-pieces" in logged
     prepare_memory([path], base, tmp_path / "out", gets_pieces=True)
     assert "--new-pieces" not in log_text(), "who asked for them need not be told"
+    monkeypatch.setattr("mtkit.adaptation.memory.can_have_more", lambda tokenizer: False)  # such as one of characters
+    prepare_memory([path], base, tmp_path / "out")
+    assert "--new-pieces" not in log_text()
 
 
 def test_a_tuned_model_has_the_shortlist_of_its_base_and_the_words_of_the_memory(base, tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.errors import DataError
-from mtkit.tokens.new_pieces import learn_pieces, with_new_pieces
+from mtkit.tokens.new_pieces import can_have_more, learn_pieces, with_new_pieces
 from mtkit.tokens.special_ids import UNK_ID
 from mtkit.tokens.tokenizer import Tokenizer, train_tokenizer
 
@@ -68,7 +68,8 @@ def test_characters_without_bytes_become_pieces(tmp_path):
     assert new.decode(new.encode(NEW[0])) == NEW[0]
 
 
-def test_a_tokenizer_of_characters_cannot_have_more(tmp_path):
-    characters = train_tokenizer(OLD, TokenizerConfig(type="char", vocab_size=300), tmp_path / "old.spm")
+def test_a_tokenizer_of_characters_cannot_have_more(tokenizer, tmp_path):
+    characters = train_tokenizer(OLD, TokenizerConfig(type="char", vocab_size=300), tmp_path / "characters.spm")
     with pytest.raises(DataError, match=r"of type char .*unigram or bpe"):
         learn_pieces(characters, NEW, 10)
+    assert can_have_more(tokenizer) and not can_have_more(characters)
