@@ -20,8 +20,8 @@ turns this folder into a bundle again.
 _LANGUAGES = """\
 
 It translates between many languages. Put `{}` before the pieces of each source and `</s>` after them, and call
-`translate_batch` with `target_prefix=[["{}"]]` for each: translations start with that token. `{}` has
-the others.
+`translate_batch` with `target_prefix=[["{}"]] * n` for n sources. Each translation starts with that token: remove it.
+`{}` lists the tokens of the other languages.
 """
 _ARGOS = """\
 A package for Argos Translate and LibreTranslate. Argos Translate splits text into sentences by itself, with MiniSBD,
