@@ -160,12 +160,14 @@ class Spelling:
         """Return what an unknown word in small letters stands for; None if that is not clear."""
         if len(word) > self._longest + 1:
             return None
-        if word not in self._meant:
+        meant = self._meant.get(word, "")  # at once, because another thread may clear what is remembered
+        if meant == "":
             if len(self._meant) >= _MOST_REMEMBERED:  # a service sees new words for as long as it runs
                 self._meant.clear()
             likely = {each for each in _once_mistyped(word, self._letters, self._lang) if each in self._frequent}
             likely.update(self._accented.get(_without_accents(word), ()))
             best = sorted(likely, key=lambda each: self._frequent[each], reverse=True)[:2]
             counts = [self._frequent[each] for each in best]
-            self._meant[word] = best[0] if len(best) == 1 or (best and counts[0] >= _CLEARLY * counts[1]) else None
-        return self._meant[word]
+            meant = best[0] if len(best) == 1 or (best and counts[0] >= _CLEARLY * counts[1]) else None
+            self._meant[word] = meant
+        return meant

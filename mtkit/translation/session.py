@@ -149,8 +149,9 @@ class Session:
         """Log which words were read as others, how many texts the memory has, and which terms were met."""
         if self.n_respelt:
             listed = ", ".join(self.respelt) + (", ..." if len(self.respelt) == _MOST_LISTED else "")
+            similar = "a similar one" if self.n_respelt == 1 else "similar ones"
             log.info(
-                f"read {counted(self.n_respelt, 'unknown word')} as similar ones of the training text: {listed}; "
+                f"read {counted(self.n_respelt, 'unknown word')} as {similar} of the training text: {listed}; "
                 "decode.as_typed=true reads text as it is"
             )
         if self._reader.matcher is not None:
