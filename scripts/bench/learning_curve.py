@@ -20,7 +20,8 @@ from pathlib import Path
 
 import torch
 
-Curve = tuple[float, float, float, float, float]  # ceiling and its power, half and its power, slope
+from mtkit.training.preparation.learning_curve import CurveNumbers
+
 _FROM_BLEU, _FROM_MILLIONS = 5.0, 0.15  # below, a validation says little
 
 
@@ -45,8 +46,7 @@ def main() -> None:
         points = read(csv.DictReader(file, delimiter="\t"))
     fitted = [point for point in points if point.role == "fit"]
     curve = fit(fitted)
-    names = ("CEILING", "CEILING_POWER", "HALF", "HALF_POWER", "SLOPE")
-    print(", ".join(f"{name} {value:.2f}" for name, value in zip(names, curve, strict=True)))
+    print(", ".join(f"{name} {value:.2f}" for name, value in curve._asdict().items()))
     sizes = []
     for text in sorted({point.text for point in fitted}):
         others = fit([point for point in fitted if point.text != text])
@@ -67,7 +67,7 @@ def read(rows: Iterable[Mapping[str, str]]) -> list[Validation]:
     return [validation(row) for row in rows]
 
 
-def fit(points: Sequence[Validation]) -> Curve:
+def fit(points: Sequence[Validation]) -> CurveNumbers:
     """Return the curve with the least weighted squares of differences of logarithms."""
     points = [point for point in points if point.bleu >= _FROM_BLEU and point.millions >= _FROM_MILLIONS]
     n_points = {run: len(list(group)) for run, group in itertools.groupby(sorted(p.run for p in points))}
@@ -88,7 +88,7 @@ def fit(points: Sequence[Validation]) -> Curve:
 
     optimizer.step(loss)  # type: ignore[no-untyped-call]
     ceiling, power, half, half_power, slope = values.tolist()
-    return math.exp(ceiling), power, math.exp(half), half_power, math.exp(slope)
+    return CurveNumbers(math.exp(ceiling), power, math.exp(half), half_power, math.exp(slope))
 
 
 def ends(points: Sequence[Validation]) -> list[Validation]:
@@ -96,11 +96,9 @@ def ends(points: Sequence[Validation]) -> list[Validation]:
     return list({point.run: point for point in points}.values())
 
 
-def shown(point: Validation, curve: Curve) -> float:
+def shown(point: Validation, curve: CurveNumbers) -> float:
     """Print a validation beside the curve; return the difference of their logarithms."""
-    ceiling, power, half, half_power, slope = curve
-    expected = ceiling * point.trigrams**power
-    expected /= 1 + (half * (point.pairs / 10_000) ** half_power / point.millions) ** slope
+    expected = curve.bleu(point.pairs, point.trigrams, point.millions)
     difference = math.log(point.bleu / expected)
     print(f"{point.run:<24} {point.text:<20} expected {expected:5.1f} came {point.bleu:5.1f} ({difference:+.2f})")
     return difference

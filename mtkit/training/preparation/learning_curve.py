@@ -13,6 +13,7 @@ something else, and if the target language has many word forms. `scripts/results
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,11 +21,28 @@ from mtkit.config.schema import Config
 from mtkit.data.encoded import EncodedCorpus, EncodedSide, Int64s
 from mtkit.tokens.special_ids import PAD_ID
 
-CEILING, CEILING_POWER, HALF, HALF_POWER, SLOPE = 57.53, 1.50, 0.31, 0.19, 1.70
 SPREAD = 0.22  # of the natural logarithm of BLEU: four of five texts were closer to the curve of the others
 _BITS = 21  # of a token's id, which is below 2^21
 _PAIRS, _MILLION_TOKENS = (3_000, 300_000), (0.15, 10.0)  # the measured range, a little widened
 _WIDTH, _MOST_LAYERS = 256, 3
+
+
+class CurveNumbers(NamedTuple):
+    """The numbers of the formula above."""
+
+    ceiling: float
+    ceiling_power: float
+    half: float
+    half_power: float
+    slope: float
+
+    def bleu(self, n_pairs: int, trigrams: float, millions: float) -> float:
+        """Return the BLEU after batches of so many million tokens."""
+        half = self.half * (n_pairs / 10_000) ** self.half_power
+        return float(self.ceiling * trigrams**self.ceiling_power / (1 + (half / millions) ** self.slope))
+
+
+NUMBERS = CurveNumbers(ceiling=57.53, ceiling_power=1.50, half=0.31, half_power=0.19, slope=1.70)
 
 
 @dataclass(frozen=True)
@@ -51,8 +69,7 @@ class LearningCurve:
         millions = n_tokens / 1e6
         if not _MILLION_TOKENS[0] <= millions <= _MILLION_TOKENS[1] or not self.trigrams:
             return None
-        half = HALF * (self.n_pairs / 10_000) ** HALF_POWER
-        middle = CEILING * self.trigrams**CEILING_POWER / (1 + (half / millions) ** SLOPE)
+        middle = NUMBERS.bleu(self.n_pairs, self.trigrams, millions)
         return ExpectedBleu(middle * math.exp(-SPREAD), middle, min(100.0, middle * math.exp(SPREAD)))
 
 

@@ -41,8 +41,7 @@ def budgeted(config_of, tmp_path, model=(), **train) -> Config:
 
 def test_the_share_of_known_trigrams_is_as_counted_by_hand(config_of, tmp_path):
     train = corpus([5, 6, 7], [8, 9], n_pairs=10_000)
-    # With two PADs around each: (00 5), (0 5 6) and (5 6 9) of 5 6 9, of which the first two are known, and (6 9 0),
-    # which is not, though 8 9 0 is; then (9 0 0), and (0 0 8), which are.
+    # With two PADs around it, 5 6 9 has (0 0 5), (0 5 6) and (9 0 0), which are known, and (5 6 9) and (6 9 0).
     found = learning_curve(budgeted(config_of, tmp_path), train, [corpus([5, 6, 9])])
     assert found == LearningCurve(10_000, round(3 / 5, 4))
 
@@ -64,8 +63,8 @@ def test_the_dev_set_that_ranks_the_model_is_the_one_that_counts(config_of, tmp_
 
 
 def test_half_of_the_ceiling_is_reached_after_the_tokens_named():
-    expected = LearningCurve(10_000, 1.0).after(curves.HALF * 1e6)
-    assert expected and expected.middle == pytest.approx(curves.CEILING / 2)
+    expected = LearningCurve(10_000, 1.0).after(curves.NUMBERS.half * 1e6)
+    assert expected and expected.middle == pytest.approx(curves.NUMBERS.ceiling / 2)
 
 
 @given(st.integers(3_000, 300_000), st.floats(0.05, 1), st.floats(0.15e6, 9e6), st.floats(1.01, 1.1))
@@ -123,8 +122,7 @@ def measured(bench):
 
 def test_the_numbers_are_those_of_the_measured_runs(bench, measured):
     found = bench.fit([point for point in measured if point.role == "fit"])
-    used = (curves.CEILING, curves.CEILING_POWER, curves.HALF, curves.HALF_POWER, curves.SLOPE)
-    assert found == pytest.approx(used, abs=0.006)
+    assert tuple(found) == pytest.approx(tuple(curves.NUMBERS), abs=0.006)
 
 
 def test_four_of_five_runs_made_after_the_fit_are_inside_the_interval(bench, measured):
