@@ -8,8 +8,9 @@ of them, and of files added later: `alignment.npz`, `words.npz`, `sides.npz`, `c
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -217,6 +218,13 @@ def add_to_bundle(folder: Path, name: str, write: Callable[[Path], object]) -> N
         others = {key: value for key, value in manifest["sha256"].items() if key.split("/")[0] != name}
         write_text(folder / MANIFEST, _as_text({**manifest, "sha256": others}))
     write_text(folder / MANIFEST, _as_text({**manifest, "sha256": {**others, **checksums}}))
+
+
+def copy_to_bundle(files: BundleFiles, names: Iterable[str], folder: Path) -> None:
+    """Copy those of these files that a bundle has to another bundle."""
+    for name in names:
+        if path := bundle_file(files, name):
+            add_to_bundle(folder, name, partial(shutil.copyfile, path))
 
 
 def verify_bundle(folder: Path) -> None:

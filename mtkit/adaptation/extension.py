@@ -1,9 +1,7 @@
 """Give a model new pieces: larger tokenizers, and a row for each piece, which is the mean of its old pieces' rows."""
 
-import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -13,8 +11,7 @@ from mtkit.bundle import (
     FACTS,
     NEW_PIECES,
     BundleFiles,
-    add_to_bundle,
-    bundle_file,
+    copy_to_bundle,
     load_model,
     read_bundle,
     save_bundle,
@@ -52,8 +49,7 @@ def extend(base: BundleFiles, pairs: Sequence[Pair], most: int, folder: Path) ->
             path.write_bytes(with_new_pieces(model, [piece.text for piece in added[side]], learned[side]))
         n_new = {side: len(learned[side]) for side in SIDES}
         save_bundle(folder, state, base.config, paths["src"], paths["tgt"], training=facts | {NEW_PIECES: n_new})
-    if words := bundle_file(base, WORDS_FILE):
-        add_to_bundle(folder, WORDS_FILE, partial(shutil.copyfile, words))
+    copy_to_bundle(base, [WORDS_FILE], folder)
     return read_bundle(folder)
 
 

@@ -1,8 +1,6 @@
 """Average the weights of a run's checkpoints, or of models of the same shape, and write a bundle."""
 
-import shutil
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -15,8 +13,7 @@ from mtkit.bundle import (
     NEW_PIECES,
     SHARE_OF_SMALL,
     BundleFiles,
-    add_to_bundle,
-    bundle_file,
+    copy_to_bundle,
     load_network,
     read_bundle,
     save_bundle,
@@ -117,16 +114,12 @@ def save_interpolated(base: BundleFiles, tuned: BundleFiles, share: float, out: 
     spm = tuned.folder / "src.spm", tuned.folder / "tgt.spm"
     save_bundle(out, weights, cfg, *spm, training=training)
     _copy_files_of_text(base, out)
-    for name in (SHORTLIST, WORDS_FILE):  # which have the words of both
-        if path := bundle_file(tuned, name):
-            add_to_bundle(out, name, partial(shutil.copyfile, path))
+    copy_to_bundle(tuned, [SHORTLIST, WORDS_FILE], out)  # which have the words of both
 
 
 def _copy_files_of_text(files: BundleFiles, out: Path) -> None:
     """Copy what a bundle records of its training text, and what holds for other weights, too."""
-    for name in (ALIGNMENT_FILE, SIDES_FILE, WORDS_FILE, SHORTLIST):
-        if path := bundle_file(files, name):
-            add_to_bundle(out, name, partial(shutil.copyfile, path))
+    copy_to_bundle(files, [ALIGNMENT_FILE, SIDES_FILE, WORDS_FILE, SHORTLIST], out)
 
 
 def _beginning(bundle: BundleFiles) -> Path:

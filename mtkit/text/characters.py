@@ -28,6 +28,11 @@ def without_invisible(text: str) -> str:
     return _INVISIBLE.sub("", text)
 
 
+def without_accents(text: str) -> str:
+    """Return the text without the accents on its letters; letters such as ø, which Unicode does not divide, stay."""
+    return "".join(c for c in unicodedata.normalize("NFD", text) if not unicodedata.combining(c))
+
+
 def characters(text: str) -> Iterator[str]:
     """Split the text into the characters that a reader sees; joining them gives the text again.
 

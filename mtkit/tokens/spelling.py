@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from mtkit.languages import primary_code
 from mtkit.text.capitals import changeable_words, is_in_identifier, starts_sentence
+from mtkit.text.characters import without_accents
 from mtkit.text.scripts import scripts_of
 
 # How often the training text must have a word that another one is read as: in all, and as a share of its words. In
@@ -91,10 +92,6 @@ def _is_fragment(word: re.Match[str]) -> bool:
     return any(unicodedata.category(character) in _IN_WORDS for character in before + after)
 
 
-def _without_accents(word: str) -> str:
-    return "".join(c for c in unicodedata.normalize("NFD", word) if not unicodedata.combining(c))
-
-
 class Respelt(NamedTuple):
     """A text as it is read."""
 
@@ -118,7 +115,7 @@ class Spelling:
         self._letters = "".join(sorted({letter for word in self._frequent for letter in word.lower()}))
         self._accented: dict[str, list[str]] = {}
         for word in self._frequent:
-            if (plain := _without_accents(word)) != word:
+            if (plain := without_accents(word)) != word:
                 self._accented.setdefault(plain, []).append(word)
         self._meant: dict[str, str | None] = {}
 
@@ -165,7 +162,7 @@ class Spelling:
             if len(self._meant) >= _MOST_REMEMBERED:  # a service sees new words for as long as it runs
                 self._meant.clear()
             likely = {each for each in _once_mistyped(word, self._letters, self._lang) if each in self._frequent}
-            likely.update(self._accented.get(_without_accents(word), ()))
+            likely.update(self._accented.get(without_accents(word), ()))
             best = sorted(likely, key=lambda each: self._frequent[each], reverse=True)[:2]
             counts = [self._frequent[each] for each in best]
             meant = best[0] if len(best) == 1 or (best and counts[0] >= _CLEARLY * counts[1]) else None

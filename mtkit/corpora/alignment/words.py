@@ -2,7 +2,6 @@
 
 import itertools
 import re
-import unicodedata
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from mtkit.text.characters import without_accents
 from mtkit.text.words import MARKS, UNSPACED
 
 _WORD = re.compile(rf"[{UNSPACED}]|\d+|[^\W\d_{UNSPACED}]+(?:[{MARKS}]+[^\W\d_{UNSPACED}]*)*|[^\w\s]")
@@ -111,5 +111,5 @@ def _spelling_key(stem: str) -> str | None:
     """Return what a word has in common with its cognates: its first letters without accents; None if it is short."""
     if not stem.isalpha():
         return stem
-    bare = "".join(c for c in unicodedata.normalize("NFD", stem) if not unicodedata.combining(c))
+    bare = without_accents(stem)
     return bare[:_COGNATE] if len(bare) >= _SHORTEST_COGNATE else None
