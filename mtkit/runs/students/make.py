@@ -5,6 +5,7 @@ is the run of the student; OUT/student.json records the settings that a later st
 """
 
 import json
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ from mtkit.translation.direction import check_source_text
 from mtkit.translation.translator import Translator
 
 SETTINGS, BROWSER = "student.json", "browser"
+_PARTS = "text"  # the folder of OUT with the parts of the text that the teacher translates, and does not
 _FOR_TRANSLATING = 1 / 3  # of the budget, at most; we have not tried other shares
 _TIMED_LINES = 128  # that the teacher translates to measure its speed
 _LEAST_LINES = 100  # to translate
@@ -146,9 +148,13 @@ def check_teacher(files: BundleFiles, text: Path | None = None) -> None:
 def _share(files: BundleFiles, out: Path, budget: str, shape: str, text: Path | None) -> float:
     """Return the share of the text that the teacher can translate in its part of the budget, as an earlier start did.
 
-    Raises ConfigError if OUT has another run, or if the text has changed since an earlier start.
+    A start that failed before the teacher translated anything does not count. Raises ConfigError if OUT has another
+    run, or if the text has changed since an earlier start.
     """
     path = out / SETTINGS
+    if path.exists() and {entry.name for entry in out.iterdir() if entry.name[0] != "."} <= {SETTINGS, _PARTS}:
+        shutil.rmtree(out / _PARTS, ignore_errors=True)
+        path.unlink()
     corpora = _text_of(files, text)
     now = {
         "teacher": files.manifest["sha256"]["model.safetensors"],
@@ -211,7 +217,7 @@ def student_config(
     """Return the student's config, whose text the teacher must translate, and the text to learn with its references."""
     teacher, given = files.config, _text_of(files, text)
     if share < 1:
-        places = [out / "text" / f"{n}.tsv" for n, _ in enumerate(given, start=1)]
+        places = [out / _PARTS / f"{n}.tsv" for n, _ in enumerate(given, start=1)]
         to_translate = [part_of(one, place, share) for one, place in zip(given, places, strict=True)]
         others = [
             part_of(one, place.with_suffix(".rest.tsv"), share, wanted=False)

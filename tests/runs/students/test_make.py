@@ -203,6 +203,19 @@ def test_the_same_command_resumes_and_another_is_refused(teacher, work, tmp_path
         make_student(teacher, teacher, "60s")
 
 
+def test_a_start_that_failed_before_translating_leaves_every_choice_open(teacher, work, tmp_path, monkeypatch):
+    out, mono = tmp_path / "out", tmp_path / "mono.en"
+    with monkeypatch.context() as patch:
+        patch.setattr(make, "check_early", Mock(side_effect=DataError("no such tag")))
+        with pytest.raises(DataError, match="no such tag"):
+            make_student(teacher, out, "60s")
+    mono.write_text("one\ntwo\n")
+    make_student(teacher, out, "60s", "student-base-memory", mono)
+    assert work.sources == ["one", "two"] and not (out / "text").exists()
+    with pytest.raises(ConfigError, match="another shape"):  # now it has translations
+        make_student(teacher, out, "60s", text=mono)
+
+
 def test_text_that_has_changed_between_two_starts_is_named(teacher, work, tmp_path, texts):
     mono = tmp_path / "mono.en"
     mono.write_text("one\ntwo\n")
