@@ -46,7 +46,7 @@ COMMANDS = {
     "calibrate": ("judging.calibrate:calibrate", "Calibrate a model's confidence on dev sentences."),
     "shortlist": ("translating.shortlist:add_shortlist", "Learn a shortlist of target tokens, for faster decoding."),
     "serve": ("shipping.serve:serve", "Serve translations to programs, and to people in a browser."),
-    "export": ("shipping.export:export", "Write a model for CTranslate2, Marian or Hugging Face."),
+    "export": ("shipping.export:export", "Write a model for other programs, or as a web page."),
     "import": ("shipping.import_model:import_model", "Convert another system's model to a bundle."),
 }
 INSPECT = {

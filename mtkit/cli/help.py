@@ -11,6 +11,7 @@ from typing import Any, Literal, NoReturn, get_args, get_origin, get_type_hints
 import typer
 from typer.core import TyperCommand
 
+_REQUIRED = "Required options"
 NAMES = {Path: "FILE", int: "N", float: "X", str: "TEXT"}  # of a value of this type, where an option has no metavar
 
 
@@ -70,19 +71,23 @@ class Command(TyperCommand):
     def sections(self, ctx: Any) -> dict[str, list[tuple[str, str]]]:
         """Return the rows of each heading: the spelling of an argument or option, and its meaning.
 
-        The heading of an option is its rich_help_panel in Typer.
+        The heading of an optional option is its rich_help_panel in Typer.
         """
-        sections: dict[str, list[tuple[str, str]]] = {"Arguments": []}
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], _REQUIRED: []}
         for param in self.get_params(ctx):
-            is_option = param.param_type_name == "option"
-            heading = (getattr(param, "rich_help_panel", None) or "Options") if is_option else "Arguments"
-            sections.setdefault(heading, []).append(_row(param, self._hint(param)))
+            sections.setdefault(_heading(param), []).append(_row(param, self._hint(param)))
         rest = sections.pop("Options", [])  # last: --help is one of them
         return {heading: rows for heading, rows in {**sections, "Options": rest}.items() if rows}
 
     def _hint(self, param: Any) -> Any:
         """Return the annotation of the function's parameter; None for --help."""
         return get_type_hints(unwrap(self.callback), include_extras=True).get(param.name) if self.callback else None
+
+
+def _heading(param: Any) -> str:
+    if param.param_type_name == "argument":
+        return "Arguments"
+    return _REQUIRED if param.required else getattr(param, "rich_help_panel", None) or "Options"
 
 
 def _row(param: Any, hint: Any) -> tuple[str, str]:

@@ -65,3 +65,10 @@ def test_help_names_values_plainly_and_says_their_bounds_and_defaults():
         shown = CliRunner().invoke(app, [*words, "--help"]).stdout
         assert " range>" not in shown
         assert "<list" not in shown
+
+
+def test_help_shows_required_options_before_the_others():
+    shown = CliRunner().invoke(app, ["export", "--help"]).stdout
+    headings = [line for line in shown.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert headings[0] == "Required options:"
+    assert shown.index("--to ") < shown.index("--model ")
