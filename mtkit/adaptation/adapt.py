@@ -337,8 +337,11 @@ class _Adaptation:
             self._write_settings()
         try:
             tuned = read_bundle(train(self._config(prepared)).bundle)
-        except BudgetError as error:  # its text is about keys that the user of this command does not set
-            raise self._too_short("", 2 * self.seconds) from error
+        except BudgetError as error:
+            short = error.shortage  # of the part of the budget that training gets
+            takes = f", because preparing and ending the run take {duration_of(short.prepared + short.ending)}"
+            more = (short.enough - self.settings[_TRAINING]) / (1 - _FOR_MIX - _FOR_CURVE - _FOR_TEST)
+            raise self._too_short(takes, self.seconds + more) from error
         add_shortlist(tuned, self.base, prepared.memory.pairs("train"))
         return read_bundle(tuned.folder)
 

@@ -248,7 +248,7 @@ def _plan(probe: Probe) -> RunPlan:
         ),
         disk=_disk(trainer, probe.checkpoint, steps, n_validations),
         chosen=trainer.run.reasons,
-        problem=shortage(cfg, timing),
+        problem=str(shortage(cfg, timing) or ""),
         left_out=[],
         used_by_others=use_of_others(probe.began) if trainer.updater.device.type == "cpu" else None,
     )

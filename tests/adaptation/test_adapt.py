@@ -23,7 +23,7 @@ from mtkit.errors import DataError, MtkitError, TrainingError
 from mtkit.evaluation.metrics.settings import MetricSettings
 from mtkit.evaluation.metrics.significance import compare
 from mtkit.runs.finish import TrainResult
-from mtkit.training.update.budget import BudgetError
+from mtkit.training.update.budget import BudgetError, Shortage
 from mtkit.training.update.checkpoint import Checkpoints
 
 
@@ -135,13 +135,15 @@ def test_an_unchanged_model_agrees_with_itself_on_general_text(base, memory, gen
 
 def test_a_longer_budget_gives_more_time_to_a_run_that_could_not_start(base, memory, tmp_path, stand_ins, monkeypatch):
     def too_short(cfg):
-        raise BudgetError("train.budget=5m leaves too little; raise train.budget")
+        left = seconds_of(cfg.train.budget)  # of 600 s; judging and the other text get 35 % of what is added
+        raise BudgetError(Shortage(cfg.train.budget, 400.0, 200.0, 20.0, 0.0, enough=left + 0.65 * 595))
 
     trained = stand_ins(0.0, lambda share: 0.3)
     with monkeypatch.context() as patch:
         patch.setattr(adapting, "train", too_short)
         refused = mtkit(base, memory, "--out", tmp_path / "out").stderr
-        assert "leaves too little" in refused and "--budget 20m" in refused and "train.budget" not in refused
+        assert "leaves too little" in refused and "take 10m" in refused and "train.budget" not in refused
+        assert "--budget 20m" in refused
     mtkit(base, memory, "--out", tmp_path / "out", "--budget", "20m")
     [cfg] = trained
     assert seconds_of(cfg.train.budget) > seconds_of("10m")

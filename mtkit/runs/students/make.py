@@ -102,7 +102,7 @@ def make_student(
     try:
         bundle = train(cfg.model_copy(update={"data": data}), since).bundle
     except BudgetError as error:
-        raise TrainingError(error.without_keys) from error
+        raise TrainingError(error.shortage.message(f"--budget {budget}")) from error
     _add_shortlist(read_bundle(bundle))
     dev = dev_text(read_bundle(bundle))
     browser = _export(read_bundle(bundle), dev, out / BROWSER)

@@ -154,7 +154,7 @@ def _courses(files: BundleFiles, budget: str, translating_s: float, scratch: Pat
             clock.begin(run.validation_s)
             n_updates, _ = expected_updates(run.cfg.train, clock.timing, run.update_s)
         except BudgetError as error:
-            problem = error.without_keys
+            problem = error.shortage.message(f"--budget {budget}")
         epochs = n_updates / (run.epoch_size.n_updates * times)
         courses[shape] = _Course(run.cfg, run.text.tokenizers, n_updates, epochs, problem)
     return courses

@@ -26,19 +26,42 @@ _LOADING_S = 1.0
 # What the end writes and reads, in times of saving a checkpoint: the model (a third), and each averaged checkpoint (a
 # third, read and verified at about half the cost of writing).
 _BUNDLE, _AVERAGED = 1 / 3, 1 / 6
-_OTHER_KEY = ", or lower train.validate_sentences"  # at the end of the message about too short a budget
 _AVERAGED_VALIDATIONS = 1.5  # of the mean or the last, and sometimes of the best, if it has a better metric
 
 Part = Literal["validation", "save", "report"]
 
 
+@dataclass(frozen=True)
+class Shortage:
+    """Why a budget leaves too little time for training, in seconds."""
+
+    budget: str  # as the config has it
+    prepared: float
+    ending: float
+    validation: float
+    text: float  # of the preparation that the next start saves, if that suffices; else 0
+    enough: float  # a budget with enough time
+
+    def __str__(self) -> str:
+        return self.message(f"train.budget={self.budget}", also="" if self.text else "train.validate_sentences")
+
+    def message(self, budget: str, also: str = "") -> str:
+        """Explain the shortage and its remedies. budget: as its user set it. also: a key to lower instead."""
+        again = f"run the same command again, because the text is now prepared ({duration_of(self.text)}), or "
+        lower = f", or lower {also}" if also else ""
+        return (
+            f"{budget} leaves too little for training: preparation took {duration_of(self.prepared)}, and the end will "
+            f"take {duration_of(self.ending)} (a validation takes {duration_of(self.validation)}); "
+            f"{again if self.text else ''}raise the budget to {duration_of(self.enough)}{lower}"
+        )
+
+
 class BudgetError(TrainingError):
     """A budget that leaves too little time for training."""
 
-    @property
-    def without_keys(self) -> str:
-        """The message for users of a command with --budget that sets no other key of a config."""
-        return str(self).replace("train.budget=", "--budget ").removesuffix(_OTHER_KEY)
+    def __init__(self, shortage: Shortage) -> None:
+        super().__init__(str(shortage))
+        self.shortage = shortage
 
 
 @dataclass
@@ -68,33 +91,24 @@ def share_used(cfg: TrainConfig, timing: Timing) -> float | None:
     return (timing.spent - timing.prepared) / max(seconds_of(cfg.budget) - timing.ending - timing.prepared, 1e-9)
 
 
-def shortage(cfg: TrainConfig, timing: Timing, text_s: float = 0.0) -> str:
-    """Explain why preparation and end leave too little of the budget for training; "" if they leave enough.
+def shortage(cfg: TrainConfig, timing: Timing, text_s: float = 0.0) -> Shortage | None:
+    """Return why preparation and end leave too little of the budget for training; None if they leave enough.
 
     text_s: seconds of the preparation that the next start of the run saves.
     """
     if cfg.budget is None:
-        return ""
+        return None
     seconds = seconds_of(cfg.budget)
 
     def suffices(prepared: float) -> bool:
         return seconds - prepared - timing.ending >= _LEAST_TRAINING * seconds
 
     if suffices(timing.prepared):
-        return ""
+        return None
+    saved = text_s if suffices(timing.prepared - text_s) else 0.0
     fixed = timing.prepared + timing.ending - _MARGIN * seconds
-    enough = duration_of(math.ceil(_RESERVE * fixed / (1 - _LEAST_TRAINING - _MARGIN) / 10) * 10)
-    remedy = (
-        f"run the same command again, because the text is now prepared ({duration_of(text_s)}), or raise the budget "
-        f"to {enough}"
-        if suffices(timing.prepared - text_s)
-        else f"raise the budget to {enough}{_OTHER_KEY}"
-    )
-    return (
-        f"train.budget={cfg.budget} leaves too little for training: preparation took {duration_of(timing.prepared)}, "
-        f"and the end will take {duration_of(timing.ending)} (a validation takes {duration_of(timing.validation)}); "
-        f"{remedy}"
-    )
+    enough = math.ceil(_RESERVE * fixed / (1 - _LEAST_TRAINING - _MARGIN) / 10) * 10
+    return Shortage(cfg.budget, timing.prepared, timing.ending, timing.validation, saved, enough)
 
 
 def expected_ending(cfg: TrainConfig, timing: Timing) -> float:

@@ -4,6 +4,7 @@ Stand-ins translate, train, export and measure: each has tests of its own.
 """
 
 import json
+import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +31,7 @@ from mtkit.runs.students.make import make_student, share_in
 from mtkit.runs.students.plan import MeasuredRun, ShapePlan, StudentsPlan, plan_students
 from mtkit.tokens.special_ids import EOS_ID
 from mtkit.tokens.tokenizer import Tokenizer
-from mtkit.training.update.budget import BudgetError
+from mtkit.training.update.budget import BudgetError, Shortage
 
 SOURCES = [f"source {n}" for n in range(400)]
 
@@ -294,8 +295,9 @@ def test_what_cannot_become_a_student_is_refused_before_the_work(
 
 
 def test_too_short_a_budget_names_only_what_the_command_can_set(teacher, work, tmp_path, monkeypatch):
-    problem = "train.budget=60s leaves too little: ...; raise the budget to 3m, or lower train.validate_sentences"
-    monkeypatch.setattr(make, "train", Mock(side_effect=BudgetError(problem)))
+    problem = BudgetError(Shortage("60s", 50.0, 20.0, 5.0, 0.0, enough=180.0))
+    assert re.fullmatch(r"train\.budget=60s .*to 3m, or lower train\.validate_sentences", str(problem))
+    monkeypatch.setattr(make, "train", Mock(side_effect=problem))
     with pytest.raises(TrainingError, match=r"--budget 60s .*to 3m$") as error:
         make_student(teacher, tmp_path / "out", "60s")
     assert "train." not in str(error.value)

@@ -249,7 +249,8 @@ def test_a_budget_that_leaves_no_time_for_training_is_refused(validation_s):
     # of 60 s at least 5 + 3 x 14.5 are gone, and of the rest a fifth is not left
     with pytest.raises(BudgetError, match=r"train\.budget=1m .*\b5s\b.*train\.validate_sentences") as error:
         budget.begin(validation_s)
-    assert re.fullmatch(r"--budget 1m .*\b5s\b.*; raise the budget to \S+", error.value.without_keys)
+    to_user = error.value.shortage.message("--budget 1m")
+    assert re.fullmatch(r"--budget 1m .*\b5s\b.*; raise the budget to \S+", to_user)
 
 
 @pytest.mark.parametrize(("text_s", "again"), [(0.0, False), (5.0, False), (40.0, True)])
