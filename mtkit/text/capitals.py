@@ -212,6 +212,11 @@ def _kept() -> re.Pattern[str]:
     return re.compile("|".join((r"<ph\d>", *PROSE)))
 
 
+def patterns() -> dict[str, re.Pattern[str]]:
+    """Return the patterns by which `changeable_words` and `starts_sentence` decide, for the page of browsers."""
+    return {"word": _WORD, "sentenceStart": _SENTENCE_START, "maybeKept": _MAYBE_KEPT, "kept": _kept()}
+
+
 def lower(text: str, lang: str | None) -> str:
     """Return the text in lower case, as its language has it."""
     if primary_code(lang or "") in _DOTTED:

@@ -14,9 +14,10 @@ _LIST_MARK = re.compile(
 # none.
 BREAK_TAG = re.compile(r"<br\s{0,9}/?>", re.IGNORECASE)
 _BREAK = re.compile(rf"(?:\b{PATH_START}|\\\\)\S*|(?P<break>[\n\t\f]|(?:\\[nrt])+|(?i:{BREAK_TAG.pattern}))")
-_SAME = ("…", "...", ".. .", "……"), (":", "："), (";", "；"), (",", "，", "、"), ("-", "–", "—", "―")
+SAME_EDGES = ("…", "...", ".. .", "……"), (":", "："), (";", "；"), (",", "，", "、"), ("-", "–", "—", "―")
 _LAST = re.compile(r"\s?(?:…|\.{3}|[:;,]|(?<=\s)[-–—]|[–—])\s*\Z")
 _FIRST = re.compile(r"\s*(?:…|\.{3}|[–—-](?=\s)|[–—])\s*")
+PATTERNS = {"break": _BREAK, "listMark": _LIST_MARK, "last": _LAST, "first": _FIRST}  # for the page of browsers
 NEWLINE = re.compile(r"\r\n?|\n")
 
 
@@ -78,4 +79,4 @@ def keep_edges(src: str, translation: str) -> str:
 
 def _has_same(edge: str, mark: str) -> bool:
     """Return whether the edge of a translation has the mark, or what stands for it in other scripts."""
-    return any(other in edge for same in _SAME if mark in same for other in same)
+    return any(other in edge for same in SAME_EDGES if mark in same for other in same)

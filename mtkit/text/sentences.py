@@ -92,6 +92,39 @@ _AFTER_GLUED = re.compile(rf"[{_MASKS}¿¡]*(?P<first>[^\W\d_]+)(?:['’]\w+)?,?
 _MOST_GLUED = 100  # characters to look at before and after such a place
 _LONGEST_CLUSTER = 16  # how far back to look for the start of a displayed character
 
+# What `sentence_spans`, `ends_with_abbreviation` and `is_final_mark_added` decide by, for the page of browsers.
+PATTERNS = {
+    "sentenceEnds": _SENTENCE_ENDS,
+    "abbreviation": _ABBREVIATION,
+    "initials": _INITIALS,
+    "opener": _OPENER,
+    "letter": _LETTER,
+    "restOfAbbreviation": _REST_OF_ABBREVIATION,
+    "day": _DAY,
+    "month": _MONTH,
+    "ordinal": _ORDINAL,
+    "headingNumber": _HEADING_NUMBER,
+    "maybeCode": _MAYBE_CODE,
+    "beforeGlued": _BEFORE_GLUED,
+    "afterGlued": _AFTER_GLUED,
+    "opened": _OPENED,
+    "greekQuestion": GREEK_QUESTION,
+    "unmarked": _UNMARKED,
+    "keptStop": _KEPT_STOP,
+    "numberStop": _NUMBER_STOP,
+    "closing": re.compile(rf"[{re.escape(_CLOSING)}]+\Z"),
+    "atEnd": re.compile(rf"[{re.escape(AT_END)}]+\Z"),
+    "final": re.compile(rf"[{FINAL}]+\Z"),
+    "finalOrGreek": re.compile(rf"[{FINAL};]+\Z"),
+    "onlyFinal": re.compile(rf"\A[{FINAL}; ]+\Z"),
+}
+LIMITS = {
+    "longestAbbreviation": _LONGEST_ABBREVIATION,
+    "longestNumber": _LONGEST_NUMBER,
+    "mostGlued": _MOST_GLUED,
+    "finalAnywhere": _FINAL_ANYWHERE,
+}
+
 Span = tuple[int, int]  # from, up to
 
 
