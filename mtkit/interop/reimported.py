@@ -47,8 +47,7 @@ def export_bundle(
             model = exported if to == "bergamot" else exported / page.MODEL
             bergamot.export_bundle(files.folder, model, [line for text in texts for line in text.sources])
             if engine is not None:
-                few_small = files.has_few_lines_in_small_letters
-                page.write_translator(exported, files.config, engine, raises_small=few_small)
+                page.write_translator(exported, files, engine)
         else:
             (marian if to == "marian" else huggingface).export_bundle(files.folder, exported)
         parity = None

@@ -12,7 +12,7 @@ from mtkit.text.sentences import QUESTIONS, final_marks
 _FEWEST_LINES = 5  # that begin with the same words
 _SURE = 0.8  # share of these lines that must end with the same kind of mark
 _FEW = 0.02  # share of lines without a final mark; above it, the model has learnt to read such lines
-_SHORTEST = 3  # words: less may be a label, such as Contact us
+SHORTEST = 3  # words: less may be a label, such as Contact us
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _STATEMENT, _QUESTION, _UNCLEAR = ".", "?", ""
 
@@ -56,7 +56,7 @@ class OpeningCounts:
 
 def missing_mark(text: str, marks: Mapping[str, str]) -> str:
     """Return the final mark that a sentence lacks; "" if it has one, or if that is unclear. marks: of each opening."""
-    if not marks or not text[-1:].isalnum() or len(text.split()) < _SHORTEST:
+    if not marks or not text[-1:].isalnum() or len(text.split()) < SHORTEST:
         return ""
     return next((marks[opening] for opening in _openings(text) if opening in marks), _UNCLEAR)
 

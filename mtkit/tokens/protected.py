@@ -103,6 +103,10 @@ class Protector:
             numbers.append((label.start(1), label.end(2)))
         return sorted([*found, *numbers])
 
+    def keeps_letter(self, letter: str) -> bool:
+        """Return whether a letter stays as it is, because the model does not know it and it is of another script."""
+        return self._is_foreign(letter) and self._is_unknown(letter)
+
     def _has_word(self, words: str) -> bool:
         """Return whether the tokenizer has a piece for one of these words, so that they are not only a name."""
         ids = [self._tokenizer.untagged(self._tokenizer.encode(word)) for word in words.split()]

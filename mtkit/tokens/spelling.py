@@ -24,7 +24,7 @@ from mtkit.text.scripts import scripts_of
 FEWEST = 10
 _LEAST_SHARE = 1e-5
 _MOST_REMEMBERED = 100_000  # unknown words
-_CLEARLY = 3  # times as frequent as the next word that it may stand for
+CLEARLY = 3  # times as frequent as the next word that it may stand for
 _IN_WORDS = {"Mn", "Mc", "Me", "Cf"}  # categories of characters inside words: accents, vowel signs, soft hyphens
 SHORTEST = 3  # letters of a word in which a typo can be told from another word
 # Letters that keys write one by one: Latin to Arabic, Georgian, and Latin and Greek with accents.
@@ -45,7 +45,7 @@ def misspelt(word: str, random: Random, lang: str | None) -> str:
     i = random.randrange(1, len(word))
     before, letter, after = word[:i], word[i], word[i + 1 :]
     kind = random.choice(("neighbour", "doubled", "missing", "swapped"))
-    if kind == "neighbour" and (keys := _neighbours(lang).get(letter.lower())):
+    if kind == "neighbour" and (keys := neighbours(lang).get(letter.lower())):
         key = random.choice(keys)
         return before + (key.upper() if letter.isupper() else key) + after
     if kind == "doubled":
@@ -56,7 +56,7 @@ def misspelt(word: str, random: Random, lang: str | None) -> str:
 
 
 @cache
-def _neighbours(lang: str | None) -> dict[str, str]:
+def neighbours(lang: str | None) -> dict[str, str]:
     """Return the keys around each key on the keyboard of a language; {} if mtkit does not know it."""
     script = (scripts_of(lang) or ("Latin",))[0]
     rows: Sequence[str] = _ROWS.get(primary_code(lang or "")) or _ROWS.get(script) or ()
@@ -70,7 +70,7 @@ def _neighbours(lang: str | None) -> dict[str, str]:
 
 def _once_mistyped(word: str, letters: str, lang: str | None) -> Iterator[str]:
     """Yield the words that `misspelt` may make this one of. letters: those that may be missing."""
-    keys = _neighbours(lang)
+    keys = neighbours(lang)
     for i in range(1, len(word)):
         before, letter, after = word[:i], word[i], word[i + 1 :]
         yield from (before + key + after for key in keys.get(letter, ""))
@@ -92,6 +92,12 @@ def _is_fragment(word: re.Match[str]) -> bool:
     return any(unicodedata.category(character) in _IN_WORDS for character in before + after)
 
 
+def frequent_words(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return the words of a text that others may be read as. counts: of its words."""
+    least = max(FEWEST, _LEAST_SHARE * sum(counts.values()))
+    return {word: n for word, n in counts.items() if n >= least}
+
+
 class Respelt(NamedTuple):
     """A text as it is read."""
 
@@ -109,8 +115,7 @@ class Spelling:
         """
         self._lang, self._rare = lang, rare
         self._known = {word.lower() for word in counts}
-        least = max(FEWEST, _LEAST_SHARE * sum(counts.values()))
-        self._frequent = {word: n for word, n in counts.items() if n >= least}
+        self._frequent = frequent_words(counts)
         self._longest = max(map(len, self._frequent), default=0)
         self._letters = "".join(sorted({letter for word in self._frequent for letter in word.lower()}))
         self._accented: dict[str, list[str]] = {}
@@ -165,6 +170,6 @@ class Spelling:
             likely.update(self._accented.get(without_accents(word), ()))
             best = sorted(likely, key=lambda each: self._frequent[each], reverse=True)[:2]
             counts = [self._frequent[each] for each in best]
-            meant = best[0] if len(best) == 1 or (best and counts[0] >= _CLEARLY * counts[1]) else None
+            meant = best[0] if len(best) == 1 or (best and counts[0] >= CLEARLY * counts[1]) else None
             self._meant[word] = meant
         return meant

@@ -3,6 +3,7 @@
 import json
 import shutil
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -14,11 +15,11 @@ from browsing import check_page, open_page
 from fixtures.interop import ENGLISH
 from typer.testing import CliRunner
 
-from mtkit.bundle import SHARE_OF_SMALL
+from mtkit.bundle import SHARE_OF_SMALL, add_to_bundle, read_bundle
 from mtkit.cli import app
-from mtkit.config.schema import Config
 from mtkit.interop.bergamot.page import write_keeper, write_translator
-from mtkit.text.lines import keep_edges
+from mtkit.tokens.word_record import FILE as WORDS_FILE
+from mtkit.tokens.word_record import WordRecord, save_words
 
 # It answers as the engine's worker does. "How many bytes" tells what it loaded, and "crash" stops it.
 ENGINE = """
@@ -42,6 +43,10 @@ UPDATED = """async () => {
   while (registration.installing) await new Promise(resolve => setTimeout(resolve, 20));
 }"""
 
+# Answers every text with this one, instead of the engine.
+ANSWERING = """text => { worker.postMessage = ({id}) =>
+  worker.dispatchEvent(new MessageEvent("message", {data: {id, result: [{target: {text}}]}})); }"""
+
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory) -> Path:
@@ -64,6 +69,8 @@ def exported(make_student, engine, tmp_path_factory) -> Path:
     manifest = json.loads((bundle / "manifest.json").read_text())
     manifest["training"] |= {SHARE_OF_SMALL: 0.0}  # so the page reads such text as sentences
     (bundle / "manifest.json").write_text(json.dumps(manifest))
+    counts = Counter(dict.fromkeys(("we", "see", "it", "read", "the", "The", "house", "letters"), 99))
+    add_to_bundle(bundle, WORDS_FILE, partial(save_words, record=WordRecord(counts, {"can": "?"}, frozenset({7}))))
     options = ["--src", folder / "text", "--min-agreement", "0", "--max-score-difference", "9", "--engine", engine]
     arguments = ["export", "--to", "page", "--model", bundle, "--out", folder / "out", *options]
     done = CliRunner().invoke(app, list(map(str, arguments)))
@@ -143,41 +150,53 @@ def test_text_in_one_case_reaches_the_engine_as_sentences(browser, exported):
             assert page.evaluate("last[0].target.text") == f"asked: {sent}"
 
 
-def test_the_edges_of_translations_are_those_of_mtkit(browser, exported):
-    headings = [
-        ("Contact us", "Contactez-nous."),
-        ("Chapter 3", "Kapitel 3."),
-        ("What", "\u00bfQu\u00e9?"),
-        ("Wait !", "Attends !"),
-    ]
-    kept = [("It rains.", "Il pleut."), ("at night", "at 9 p.m."), ("Louis", "Louis XIV."), ("on the 3", "am 3.")]
-    kept += [("\u05e9\u05dc\u05d5\u05dd.\u200f", "Hello."), ("Name:", "...")]
-    other_scripts = [
-        ("\u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35", "Hello."),
-        ("\u0a4b;", "Who?"),
-        ("good", "\u597d\u3002"),
-        ("Who", "\u03a0\u03bf\u03b9\u03bf\u03c2;"),
-        ("Its echo", "L'\u00e9co."),
-        ("Lesson in 3", "Lektion in 3."),
-        ("\u03c0\u03bf\u03b9\u03bf\u03c2;", "Who?"),
-    ]
-    edges = [
-        ("Name:", "Nom."),
-        ("Well\u2026", "Eh bien."),
-        ("- One", "Un."),
-        ("One, two \u2013", "Un, deux."),
-        ("(One)", "(Un)."),
-        ("a", ""),
-    ]
-    cases = [*headings, *kept, *other_scripts, *edges]
+def test_words_with_a_typo_are_read_as_others_and_shown(browser, exported):
     with served(exported) as (_, address), open_page(browser, address) as page:
-        shown = page.evaluate("cases => cases.map(([line, text]) => keepEdges(line, text))", cases)
         page.wait_for_selector("body[data-ready]")
-        translated(page, "Contact letters\nIt rains:", "asked: Contact letters\nIT RAINS:")
-        page.evaluate("keepEdges = () => 'edges'")
-        translated(page, "One", "edges")
-    assert shown == [keep_edges(*case) for case in cases]
-    assert sum(text != translation for text, (_, translation) in zip(shown, cases, strict=True)) >= 8
+        translated(page, "Read teh letters\nThe hoouse", "asked: Read the letters\nTHE HOUSE")
+        listed = page.inner_text("#read-as")
+        assert "teh as the" in listed and "hoouse as house" in listed
+        page.check("#as-typed")
+        page.get_by_text("asked: Read teh letters", exact=False).wait_for()
+        assert page.inner_text("#read-as") == ""
+        translated(page, "the letters", "asked: the letters")
+        translated(page, "<b>teh</b>", "HTML: <B>TEH</B>")
+
+
+def test_a_sentence_without_a_mark_is_read_with_one_that_its_translation_does_not_keep(browser, exported):
+    with served(exported) as (_, address), open_page(browser, address) as page:
+        page.wait_for_selector("body[data-ready]")
+        page.evaluate("worker.addEventListener('message', ({data: {result}}) => { window.last = result; })")
+        translated(page, "Can we see it", "CAN WE SEE IT")
+        assert page.evaluate("last[0].target.text") == "CAN WE SEE IT?"
+        translated(page, "<p>Can we <b>see</b> it</p>", "HTML: <P>CAN WE <B>SEE</B> IT</P>")
+        assert page.evaluate("last[0].target.text") == "HTML: <P>CAN WE <B>SEE</B> IT?</P>"
+        page.check("#as-typed")
+        translated(page, "Can we see her", "CAN WE SEE HER")
+        assert page.evaluate("last[0].target.text") == "CAN WE SEE HER"
+
+
+def test_each_line_and_block_with_tags_keeps_its_own_edges(browser, exported):
+    with served(exported) as (_, address), open_page(browser, address) as page:
+        page.wait_for_selector("body[data-ready]")
+        for text, answer, shown in [
+            ("<p>Contact <b>us</b></p>", "<p>Contactez-<b>nous</b>.</p>", "<p>Contactez-<b>nous</b></p>"),
+            ("<li>Name:\n<i>It rains.</i>", "<li>Nom.\n<i>Il pleut.</i></li>", "<li>Nom:\n<i>Il pleut.</i></li>"),
+            ("<p>One<p>Two", "<p>Un.</p>", "<p>Un.</p>"),  # the engine has lost a block
+        ]:
+            page.evaluate(ANSWERING, answer)
+            translated(page, text, shown)
+
+
+def test_a_page_without_the_words_of_the_training_text_keeps_edges(browser, make_student, exported, engine, tmp_path):
+    folder = shutil.copytree(exported, tmp_path / "copy")
+    for name in ("index.html", "offline.js", "words.bin"):
+        (folder / name).unlink()
+    shutil.rmtree(folder / "engine")
+    write_translator(folder, read_bundle(make_student(tmp_path / "bundle", "decoder")), engine)
+    with served(folder) as (_, address), open_page(browser, address) as page:
+        page.wait_for_selector("body[data-ready]")
+        translated(page, "Contact letters\nTeh house:", "asked: Contact letters\nTEH HOUSE:")
 
 
 def test_it_opens_without_a_network_and_takes_a_new_version_as_a_whole(browser, exported, tmp_path):
@@ -286,11 +305,10 @@ def test_the_engine_comes_with_its_licence_and_version(exported):
     assert all(fact in licence for fact in ("0.4.9", "Mozilla Public License 2.0", "github.com/browsermt"))
 
 
-def test_what_the_page_lacks_is_written_beside_it(exported, engine, tmp_path):
+def test_what_the_page_lacks_is_written_beside_it(exported, engine, make_student, tmp_path):
     shutil.copytree(exported / "model", tmp_path / "model")
     (tmp_path / "model" / "README.md").write_text("data.placeholders")
-    cfg = Config.model_validate({"data": {"train": [{"tsv": "a"}], "dev": {"tsv": "b"}}})
-    write_translator(tmp_path, cfg, engine, raises_small=False)
+    write_translator(tmp_path, read_bundle(make_student(tmp_path / "bundle", "decoder")), engine)
     assert "isInSmallLetters = line => false" in (tmp_path / "index.html").read_text()
     assert (tmp_path / "README.md").read_text() == "data.placeholders"
     assert not (tmp_path / "model" / "README.md").exists()

@@ -10,17 +10,20 @@ import json
 import shutil
 from pathlib import Path
 
-from mtkit.config.schema import Config
+from mtkit.bundle import BundleFiles
+from mtkit.console import log
 from mtkit.errors import MtkitError
 from mtkit.files import sha256_file, write_text
+from mtkit.interop.bergamot import reading
 from mtkit.interop.handover import README
 from mtkit.languages import english_name
 from mtkit.pages.page import environment, write_page
-from mtkit.text.sentences import AT_END, FINAL
+from mtkit.tokens.word_record import WordRecord
 
 PACKAGE = "@browsermt/bergamot-translator"
 VERSION = "0.4.9"  # the version that we tested
 MODEL = "model"  # folder of the model, inside that of the page
+_WORDS = "words.bin"
 _KEEPER = "offline.js"
 _ENGINE = ("translator-worker.js", "bergamot-translator-worker.js", "bergamot-translator-worker.wasm")
 _LICENCE = """\
@@ -40,11 +43,12 @@ def check_engine(engine: Path) -> None:
         )
 
 
-def write_translator(folder: Path, cfg: Config, engine: Path, *, raises_small: bool) -> None:
-    """Write the page and the engine into the folder, which has a model for Bergamot in the folder `model`.
+def write_translator(folder: Path, files: BundleFiles, engine: Path) -> None:
+    """Write the page and the engine into the folder, which has the bundle's model for Bergamot in the folder `model`.
 
-    engine: the folder of the npm package. raises_small: the page reads text in small letters as sentences.
+    engine: the folder of the npm package.
     """
+    cfg = files.config
     (folder / "engine").mkdir()
     if (readme := folder / MODEL / README).exists():
         readme.rename(folder / README)  # it says what the page does not do, so it belongs next to the page
@@ -56,6 +60,10 @@ def write_translator(folder: Path, cfg: Config, engine: Path, *, raises_small: b
     vocabularies = [name for name in names if name.endswith(".spm")]  # srcvocab comes before trgvocab
     [model] = [name for name in names if name.startswith("model.")]
     [shortlist] = [name for name in names if name.startswith("lex.")]
+    words = reading.words_of_bundle(files)
+    if words is not None:
+        reading.write_words(folder / _WORDS, words)
+    _log_reading(folder / _WORDS, words)
     n_bytes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     src, tgt = ({"code": code, "name": english_name(code) or code} for code in (cfg.data.src_lang, cfg.data.tgt_lang))
     write_page(
@@ -64,13 +72,29 @@ def write_translator(folder: Path, cfg: Config, engine: Path, *, raises_small: b
         title=f"{src['name']} to {tgt['name']}",
         src=src,
         tgt=tgt,
-        raises_small=raises_small,
-        final=FINAL,
-        closing=AT_END,
-        files={"model": model, "shortlist": shortlist, "vocabs": vocabularies},
+        raises_small=files.has_few_lines_in_small_letters,
+        rules=reading.rules(files),
+        as_typed=cfg.decode.as_typed,
+        files={
+            "model": f"{MODEL}/{model}",
+            "shortlist": f"{MODEL}/{shortlist}",
+            "vocabs": [f"{MODEL}/{name}" for name in vocabularies],
+            "words": None if words is None else _WORDS,
+        },
         megabytes=f"{n_bytes / 1e6:.1f}",
     )
     write_keeper(folder)
+
+
+def _log_reading(path: Path, words: WordRecord | None) -> None:
+    """Log what the page reads as other text."""
+    if words is None:
+        log.warning("the bundle has no words.npz, so the page reads typos and missing final marks as they are")
+        return
+    marks = " and missing final marks" if words.openings else ""
+    log.info(
+        f"the page reads typos{marks} as `mtkit translate` does, by {path.name} ({path.stat().st_size / 1e6:.2f} MB)"
+    )
 
 
 def write_keeper(folder: Path) -> None:
