@@ -103,9 +103,9 @@ class Transformer(Network):
         network.is_guided = self.is_guided
         return network
 
-    def layers(self) -> Iterator[nn.Module]:
-        """Yield the encoder's layers, then the decoder's."""
-        yield from (*self.encoder_layers, *self.decoder_layers)
+    def stacks(self) -> Iterator[Sequence[nn.Module]]:
+        """Yield the layers of the encoder, then those of the decoder."""
+        yield from (self.encoder_layers, self.decoder_layers)
 
     def hidden(self, src: Tensor, tgt_in: Tensor) -> Tensor:
         """Return the decoder's output (B, T, D), which `forward` projects onto the vocabulary.

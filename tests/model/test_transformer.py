@@ -274,6 +274,27 @@ def test_each_matrix_is_drawn_by_its_own_size_packed_or_not(name: str, n_matrice
     assert len(weight) == n_matrices * n_out
 
 
+@pytest.mark.parametrize(
+    ("name", "n_sublayers"),
+    [
+        ("encoder_layers.5.self_attention.out_proj", 6 * 2),
+        ("encoder_layers.0.feed_forward.out_proj", 6 * 2),
+        ("decoder_layers.1.cross_attention.out_proj", 2 * 3),
+        ("decoder_layers.1.feed_forward.in_proj", None),
+    ],
+)
+@pytest.mark.parametrize("decoder", ["attention", "ssru"])
+def test_with_norms_after_them_sublayers_start_small_in_deep_stacks(
+    name: str, n_sublayers: int | None, decoder: str
+) -> None:
+    torch.manual_seed(0)
+    sizes: dict[str, Any] = {"d_model": 64, "d_ff": 64, "n_encoder_layers": 6, "n_decoder_layers": 2}
+    model = Transformer(ModelConfig(**sizes, norm_position="post", decoder=decoder), 9, 9)
+    glorot = math.sqrt(6 / (64 + 64))
+    expected = glorot if n_sublayers is None else glorot / math.sqrt(n_sublayers)  # Radford et al. 2019, section 2.3
+    assert model.get_parameter(f"{name}.weight").abs().max().item() == pytest.approx(expected, rel=0.01)
+
+
 def key_biases(model: Transformer) -> list[tuple[str, Tensor, Tensor | None]]:
     """The keys' part of each packed bias: its name, value and gradient."""
     found = []
