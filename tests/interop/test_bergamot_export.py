@@ -47,8 +47,11 @@ def test_an_export_imported_again_is_the_model_in_8_bits(make_student, tmp_path,
         n_parts = parts.get(name.split(".")[-2], 1)  # Marian has these in matrices of their own
         for ours, theirs in zip(weight.chunk(n_parts), after[name][: len(weight)].chunk(n_parts), strict=True):
             multiplier = np.float32(127) / ours.abs().max().numpy()
-            whole = (ours.numpy() * multiplier).round()
+            steps = ours.numpy() * multiplier
+            whole = (theirs.numpy() * multiplier).round()
             assert np.array_equal(whole / multiplier, theirs.numpy()), name
+            assert np.abs(whole - steps)[np.abs(steps) > 126.9].max() <= 0.5, "the largest value determines the steps"
+            assert np.sqrt(np.mean((whole - steps) ** 2)) < 1, name  # 0.29 if each is rounded to the nearest step
     assert len(after["output.bias"]) == size + -size % 8
     assert (after["output.bias"][size:] <= -30_000).all()
 

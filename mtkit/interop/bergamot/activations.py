@@ -1,12 +1,14 @@
-"""Measure the multipliers with which Bergamot's engine turns the inputs of matrix products into 8-bit integers.
+"""Measure the inputs of a model's matrix products, which decide how Bergamot's engine rounds inputs and weights.
 
-The multiplier of a product is 127 / (m + 1.1 s): m and s are the mean and the standard deviation of the largest
-absolute input, over the sentences of a sample in the encoder and over single positions in the decoder, as Bergamot's
-students have them (Bogoychev et al. 2020, section 3.2). Larger inputs are cut off.
+The multiplier that turns the inputs of a product into 8-bit integers is 127 / (m + 1.1 s): m and s are the mean and the
+standard deviation of the largest absolute input, over the sentences of a sample in the encoder and over single
+positions in the decoder, as Bergamot's students have them (Bogoychev et al. 2020, section 3.2). Larger inputs are cut
+off.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -22,18 +24,31 @@ _DEVIATIONS = 1.1
 _LONGEST = 3  # target tokens for each source token, as Marian allows
 
 
-def activation_multipliers(model: Transformer, sources: Sequence[Sequence[int]]) -> dict[str, float]:
-    """Return the multiplier of the input of each linear layer, by the layer's name in the model.
+@dataclass
+class Inputs:
+    """The inputs of one linear layer (..., n_in), for the sentences of a sample."""
+
+    largest: list[Tensor] = field(default_factory=list)  # absolute values
+    gram: Tensor = field(default_factory=lambda: torch.zeros(()))  # X^T X (n_in, n_in), in float64
+
+    @property
+    def multiplier(self) -> float:
+        """The multiplier in the file."""
+        return 127.0 / _limit(torch.cat(self.largest).double().numpy())
+
+
+def measured_inputs(model: Transformer, sources: Sequence[Sequence[int]]) -> dict[str, Inputs]:
+    """Return the inputs of each linear layer, by the layer's name in the model.
 
     sources: token ids, without <end>; the model reads them and its own greedy translations of them.
     """
     pairs = _translated(model, sources)
-    largest: dict[str, list[Tensor]] = {}
-    with torch.inference_mode(), _noting(model, largest):
+    measured: dict[str, Inputs] = {}
+    with torch.inference_mode(), _noting(model, measured):
         for pair in pairs:
             [batch] = forced_batches([pair], torch.device("cpu"))
             model(batch.src, batch.tgt_in)
-    return {name: 127.0 / _limit(torch.cat(values).double().numpy()) for name, values in largest.items()}
+    return measured
 
 
 def _translated(model: Transformer, sources: Sequence[Sequence[int]]) -> list[ForcedPair]:
@@ -46,8 +61,8 @@ def _translated(model: Transformer, sources: Sequence[Sequence[int]]) -> list[Fo
 
 
 @contextmanager
-def _noting(model: Transformer, largest: dict[str, list[Tensor]]) -> Iterator[None]:
-    """Add the largest absolute inputs of all linear layers to `largest` while the model computes."""
+def _noting(model: Transformer, measured: dict[str, Inputs]) -> Iterator[None]:
+    """Add the inputs of all linear layers to `measured` while the model computes."""
 
     def noting(name: str) -> object:
         # the encoder computes all positions of a sentence at once, also keys and values for the decoder
@@ -55,7 +70,9 @@ def _noting(model: Transformer, largest: dict[str, list[Tensor]]) -> Iterator[No
 
         def note(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
             of_positions = inputs[0].abs().amax(-1).flatten()
-            largest.setdefault(name, []).append(of_positions.amax()[None] if at_once else of_positions)
+            of_layer, rows = measured.setdefault(name, Inputs()), inputs[0].flatten(0, -2).double()
+            of_layer.largest.append(of_positions.amax()[None] if at_once else of_positions)
+            of_layer.gram = of_layer.gram + rows.T @ rows
 
         return note
 

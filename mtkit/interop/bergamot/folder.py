@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 import torch.nn.functional as F
 import yaml
 from torch import Tensor, nn
@@ -24,9 +25,10 @@ from mtkit.config.reading.yaml_text import yaml_value
 from mtkit.engines.shortlist import SHORTLIST, Shortlist, shortlist_of
 from mtkit.errors import DataError, MtkitError
 from mtkit.files import atomic_folder
-from mtkit.interop.bergamot.activations import activation_multipliers
+from mtkit.interop.bergamot.activations import Inputs, measured_inputs
 from mtkit.interop.bergamot.arithmetic import ACTIVATIONS, OUTPUTS, as_in_browser
 from mtkit.interop.bergamot.lexicon import read_lexicon, write_lexicon
+from mtkit.interop.bergamot.rounding import rounded
 from mtkit.interop.handover import write_readme
 from mtkit.interop.imported import Languages, Origin, checked, number, save_imported
 from mtkit.interop.marian import layer_parameters, to_parameters, to_state
@@ -133,7 +135,9 @@ def export_bundle(folder: Path, out: Path, sources: Sequence[str]) -> None:
         if (row := tgt.rows[token_id]) >= 0:
             state["output.bias"][row] = BANNED
     sizes = _padded_size(src), _padded_size(tgt)
-    multipliers = activation_multipliers(bundle.model, bundle.src_tokenizer.encode_batch(sources))
+    inputs = measured_inputs(bundle.model, bundle.src_tokenizer.encode_batch(sources))
+    state = _in_8_bits(state, cfg, inputs)
+    multipliers = {layer: of_layer.multiplier for layer, of_layer in inputs.items()}
     pair = _pair(bundle)
     with atomic_folder(out) as temporary:
         model, lexicon = f"model.{pair}.intgemm.alphas.bin", f"lex.50.50.{pair}.s2t.bin"
@@ -145,6 +149,17 @@ def export_bundle(folder: Path, out: Path, sources: Sequence[str]) -> None:
         text = yaml.safe_dump({**settings, "gemm-precision": "int8shiftAlphaAll"}, sort_keys=False)
         (temporary / _SETTINGS).write_text(text, encoding="utf-8", newline="\n")
         write_readme(temporary, bundle, "bergamot")
+
+
+def _in_8_bits(state: Mapping[str, Tensor], cfg: ModelConfig, inputs: Mapping[str, Inputs]) -> dict[str, Tensor]:
+    """Return the state with each matrix of the file rounded for its inputs; an embedding for its use as the output."""
+    changed = dict(state)
+    for layer, of_layer in inputs.items():
+        n_matrices = 1 if layer == "output" else len(layer_parameters(cfg, layer))
+        matrices = state[f"{layer}.weight"].chunk(n_matrices)
+        changed[f"{layer}.weight"] = torch.cat([rounded(matrix, of_layer.gram) for matrix in matrices])
+    tied = ("src_embedding", "tgt_embedding") if cfg.tie == "all" else ("tgt_embedding",)
+    return changed | {f"{name}.weight": changed["output.weight"] for name in tied}
 
 
 def usable_shortlist(files: BundleFiles, model: Transformer | None = None) -> Shortlist:
