@@ -23,6 +23,7 @@ from mtkit.console import log, progress_bar
 from mtkit.cores import usable_cores
 from mtkit.data.corpus import evenly_spaced, read_pairs
 from mtkit.engines.native import NativeEngine
+from mtkit.engines.shortlist import shortlist_of
 from mtkit.errors import ConfigError, MtkitError, TrainingError
 from mtkit.evaluation.metrics.scores import corpus_bleu
 from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
@@ -260,8 +261,8 @@ class _Adaptation:
         """Mix the tuned model with the base, compare the mean with the base on test, and write it if it is better."""
         memory, general, test, general_test = prepared.memory, prepared.general, prepared.test, prepared.general_test
         curve, network = self._curve(prepared, tuned)
-        after = self._translate(network, test, "memory's test, after", prepared.start)
-        general_after = self._translate(network, general_test, "general test, after", prepared.start)
+        after = self._translate(network, test, "memory's test, after", tuned)
+        general_after = self._translate(network, general_test, "general test, after", tuned)
         if general.test is None:
             elsewhere = changes_of(prepared.before, after, prepared.before, self.metric)
             general_of = ON_MEMORY
@@ -402,8 +403,8 @@ class _Adaptation:
         points, of_general = [], []
         for share in shares:
             name, model = f"dev, {share:.0%} of the tuned weights", at(share)
-            domain = corpus_bleu(self._translate(model, dev, name, prepared.start), dev.references, self.metric)
-            of_general.append(self._translate(model, general_dev, name, prepared.start))
+            domain = corpus_bleu(self._translate(model, dev, name, tuned), dev.references, self.metric)
+            of_general.append(self._translate(model, general_dev, name, tuned))
             points.append(Point(share, domain, None))
         if general_dev.sources:
             losses = likely_losses(of_general, general_dev.references, self.metric)
@@ -425,13 +426,11 @@ class _Adaptation:
         """Return the BLEU that the adapted model may lose on the general text."""
         return _MOST_LOST if general.has_references else _MOST_DIFFERENT
 
-    def _translate(
-        self, model: Transformer, text: _Text, name: str, with_tokenizers: BundleFiles | None = None
-    ) -> list[str]:
-        """Translate a text with a model, and the tokenizers of this bundle; default: of the base."""
-        files = with_tokenizers or self.base
+    def _translate(self, model: Transformer, text: _Text, name: str, files: BundleFiles | None = None) -> list[str]:
+        """Translate a text with a model, and the tokenizers and the shortlist of this bundle; default: of the base."""
+        files = files or self.base
         decode = self.base.config.decode.plain
-        engine = NativeEngine([model], self.device)
+        engine = NativeEngine([model], self.device, shortlist=shortlist_of(files) if decode.shortlist else None)
         tokenizers = files.src_tokenizer, files.tgt_tokenizer
         translator = Translator(engine, *tokenizers, decode, tgt_lang=self.base.config.data.tgt_lang)
         translations = []

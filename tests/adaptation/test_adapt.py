@@ -16,9 +16,10 @@ from typer.testing import CliRunner
 from mtkit.adaptation import adapt as adapting
 from mtkit.adaptation.curve import Point, chosen_share, likely_losses
 from mtkit.adaptation.judgement import ON_MEMORY, Change, Judgement
-from mtkit.bundle import load_model, read_bundle, save_bundle
+from mtkit.bundle import add_to_bundle, load_model, read_bundle, save_bundle
 from mtkit.cli import app
 from mtkit.config.durations import seconds_of
+from mtkit.engines.shortlist import SHORTLIST, Shortlist
 from mtkit.errors import DataError, MtkitError, TrainingError
 from mtkit.evaluation.metrics.settings import MetricSettings
 from mtkit.evaluation.metrics.significance import compare
@@ -226,6 +227,26 @@ def test_what_the_base_has_translated_is_not_translated_again(base, memory, gene
     grown = again()
     assert grown.keys() <= {"first sentence", "memory's test, before"}, "the general text has not changed"
     assert not {*grown.get("memory's test, before", [])} & {*first}
+
+
+def test_models_translate_with_the_shortlist_that_they_are_used_with(base, tmp_path):
+    def with_shortlist(name, piece_id):
+        folder, files = tmp_path / name, read_bundle(base)
+        decode = files.config.decode.model_copy(update={"shortlist": True})
+        cfg = files.config.model_copy(update={"decode": decode})
+        save_bundle(folder, load_file(base / "model.safetensors"), cfg, base / "src.spm", base / "tgt.spm", training={})
+        sizes = files.src_tokenizer.vocab_size, files.tgt_tokenizer.vocab_size
+        add_to_bundle(folder, SHORTLIST, Shortlist.from_lexicon([[piece_id]] * sizes[0], [], sizes[1]).save)
+        return read_bundle(folder)
+
+    tokenizer = read_bundle(base).tgt_tokenizer
+    old, new = (tokenizer.encode(word)[0] for word in ("chat", "table"))
+    before, tuned = with_shortlist("before", old), with_shortlist("tuned", new)
+    one = adapting._Adaptation(before, [], tmp_path / "out", "10m", [], 0.0, {})
+    text = adapting._Text(["The cat sleeps."], [""])
+    for files, piece_id in ((None, old), (tuned, new)):
+        [translation] = one._translate(load_model(before), text, "", files)
+        assert {*tokenizer.encode(translation)} == {piece_id}
 
 
 def test_a_model_that_aligns_words_goes_on_learning_it(base, memory, tmp_path, stand_ins):
