@@ -328,7 +328,7 @@ def test_a_memory_that_cannot_be_read_leaves_the_folder_to_another(base, memory,
 def test_a_model_of_another_system_is_imported_first(tmp_path, monkeypatch, name, start):
     imported: list[Path] = []
 
-    def import_model(path, out):
+    def import_model(path, out, src_lang, tgt_lang):
         imported.append(out)
         save_tiny_bundle(out, None)
         print(out)
@@ -353,7 +353,7 @@ def test_a_model_of_another_system_is_imported_first(tmp_path, monkeypatch, name
 
 
 def test_the_options_of_an_import_that_needs_some_are_those_of_the_import(tmp_path, monkeypatch):
-    def import_model(path, out):
+    def import_model(path, out, src_lang, tgt_lang):
         raise MtkitError("no vocabulary; give --src-spm")
 
     monkeypatch.setattr("mtkit.cli.shipping.import_model.import_model", import_model)
@@ -362,6 +362,29 @@ def test_the_options_of_an_import_that_needs_some_are_those_of_the_import(tmp_pa
     result = mtkit(tmp_path / "model.npz", memory, "--out", tmp_path / "out")
     assert result.exit_code == 1 and "--src-spm" in result.stderr
     assert f"mtkit import {tmp_path / 'model.npz'} --out" in result.stderr
+
+
+def test_a_model_of_many_languages_is_imported_for_those_of_the_memory(make_m2m100, tmp_path, monkeypatch):
+    bases = []
+
+    def adapt(folder, *_):
+        bases.append(read_bundle(folder))
+        raise DataError("enough")
+
+    monkeypatch.setattr(adapting, "adapt", adapt)
+    model = make_m2m100(tmp_path / "nllb", "nllb")
+    command = (model, write_lines(tmp_path / "memory.tsv", ["a\tb"]), "--out", tmp_path / "out")
+    refused = mtkit(*command)
+    assert refused.exit_code == 1 and "--src-lang" in refused.stderr and "mtkit import" not in refused.stderr
+    for src, tgt in (("en", "fr"), ("fr", "en")):
+        assert "enough" in mtkit(*command, "--src-lang", src, "--tgt-lang", tgt).stderr
+    asked = [(base.config.data.src_lang, base.config.data.tgt_lang) for base in bases]
+    assert asked == [("eng_Latn", "fra_Latn"), ("fra_Latn", "eng_Latn")]
+
+
+def test_the_languages_of_a_bundle_are_not_given_again(base, memory, tmp_path):
+    refused = mtkit(base, memory, "--out", tmp_path / "out", "--src-lang", "en", "--tgt-lang", "fr")
+    assert refused.exit_code == 2 and "leave out --src-lang" in refused.stderr
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from mtkit.cli.options import JsonOption, check_budget, check_other_folder
+from mtkit.cli.shipping import import_model as importing
 from mtkit.console import log
 from mtkit.errors import MtkitError, UsageError
 
@@ -60,6 +61,8 @@ def adapt(
             "into many.",
         ),
     ] = 0,
+    src_lang: importing.SrcLangOption = None,
+    tgt_lang: importing.TgtLangOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Adapt a model to a translation memory, and judge whether it is better.
@@ -68,7 +71,8 @@ def adapt(
     the old model on the test text. FOLDER/model is the new model, and FOLDER/report.html compares both. If the new
     model is not significantly better, or loses too much elsewhere, the command exits with code 1 and writes no
     FOLDER/model. The same command resumes; a longer budget trains for longer. If the memory has grown, training starts
-    again from MODEL.
+    again from MODEL. A model of many languages, such as NLLB, needs --src-lang and --tgt-lang if it is not yet
+    imported.
     """
     since = time.monotonic()
     check_other_folder(out)
@@ -76,7 +80,7 @@ def adapt(
     if missing := next((path for path in (*memory, *(general or [])) if not path.exists()), None):
         raise UsageError(f"{missing}: no such file")
 
-    folder = _base(model, out)
+    folder = _base(model, out, src_lang, tgt_lang)
     from mtkit.adaptation import adapt as adapting
 
     judged = adapting.adapt(folder, memory, out, budget, general or [], since, new_pieces)
@@ -92,23 +96,30 @@ def adapt(
         raise typer.Exit(1)
 
 
-def _base(model: Path, out: Path) -> Path:
-    """Return the bundle of a run or bundle folder; for a model of another system, import it to OUT/base-CHECKSUM."""
+def _base(model: Path, out: Path, src_lang: str | None, tgt_lang: str | None) -> Path:
+    """Return the bundle of a run or bundle folder; for a model of another system, import it to OUT/base-CHECKSUM.
+
+    Raises UsageError for languages of a model that has been imported, or trained, with others or the same.
+    """
     from mtkit.bundle import MANIFEST, find_model
-    from mtkit.cli.shipping import import_model as importing
     from mtkit.files import sha256_file
 
     if not importing.is_foreign(model):
+        if src_lang or tgt_lang:
+            raise UsageError(
+                f"{model}: its languages are in its config; leave out --src-lang and --tgt-lang, "
+                "which are for models of other systems that have to be imported"
+            )
         return find_model(model)
     files = [model] if model.is_file() else sorted(path for path in model.iterdir() if path.is_file())
-    checksums = " ".join(sha256_file(path) for path in files)  # so that another model is not taken for this one
-    base = out / f"base-{hashlib.sha256(checksums.encode()).hexdigest()[:12]}"
+    facts = " ".join([*(sha256_file(path) for path in files), *filter(None, (src_lang, tgt_lang))])
+    base = out / f"base-{hashlib.sha256(facts.encode()).hexdigest()[:12]}"  # another model gets another folder
     if not (base / MANIFEST).exists():
         try:
             with redirect_stdout(sys.stderr):
-                importing.import_model(model, base)
+                importing.import_model(model, base, src_lang=src_lang, tgt_lang=tgt_lang)
         except MtkitError as error:
-            if " --" not in str(error):
+            if " --" not in str(error) or "--src-lang" in str(error):
                 raise
             raise MtkitError(
                 f"{error} (options of `mtkit import {model} --out FOLDER`: run that first, then adapt FOLDER)"
