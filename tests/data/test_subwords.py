@@ -4,10 +4,9 @@ import hashlib
 import itertools
 import logging
 import math
-import random
 import subprocess
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
@@ -133,32 +132,36 @@ def test_a_unigram_draw_does_not_depend_on_earlier_text(monkeypatch):
         np.testing.assert_array_equal(first, second)
 
 
-def bpe_dropout(scores: dict[str, float], text: str, p: float, chance: random.Random) -> tuple[str, ...]:
-    """Algorithm 1 of Provilkov et al. 2020, literally: at each step, drop every possible merge or not."""
-    split = list(text)
-    while True:
-        merges = [
-            (-scores[left + right], place)
-            for place, (left, right) in enumerate(itertools.pairwise(split))
-            if left + right in scores and chance.random() >= p
-        ]
-        if not merges:
-            return tuple(split)
-        _, place = min(merges)
-        split[place : place + 2] = ["".join(split[place : place + 2])]
+def bpe_dropout(scores: dict[str, float], split: tuple[str, ...], p: float) -> dict[tuple[str, ...], float]:
+    """Return the probability of each result of Algorithm 1 of Provilkov et al. 2020, which begins with this split.
+
+    At each step, it drops every possible merge or not, and makes the best of the others.
+    """
+    merges = sorted(
+        (-scores[left + right], place)
+        for place, (left, right) in enumerate(itertools.pairwise(split))
+        if left + right in scores
+    )
+    probs = defaultdict(float, {split: p ** len(merges)})
+    for rank, (_, place) in enumerate(merges):  # the better ones are dropped
+        merged = (*split[:place], split[place] + split[place + 1], *split[place + 2 :])
+        for parts, prob in bpe_dropout(scores, merged, p).items():
+            probs[parts] += p**rank * (1 - p) * prob
+    return probs
 
 
 @pytest.mark.parametrize("dropout", [0.1, 0.5])
 def test_bpe_pieces_are_drawn_as_bpe_dropout_does(tmp_path, dropout):
     tokenizer = train_tokenizer(LINES, TokenizerConfig(type="bpe", vocab_size=330), tmp_path / "src.spm")
     scores = piece_scores(tokenizer)
-    n, chance = 20_000, random.Random(0)
-    simulated = Counter(bpe_dropout(scores, "▁widest", dropout, chance) for _ in range(n))
+    probs = bpe_dropout(scores, tuple("▁widest"), dropout)
+    assert len(probs) > 3
+    assert sum(probs.values()) == pytest.approx(1)
+    n = 20_000
     counts = drawn(tokenizer, "widest", dropout, n)
-    assert len(simulated) > 3
-    for parts in simulated | counts:  # two samples of one distribution: their difference has twice the variance
-        p = (simulated[parts] + counts[parts]) / (2 * n)
-        assert abs(counts[parts] - simulated[parts]) <= 5 * math.sqrt(2 * n * p * (1 - p)) + 1, parts
+    assert set(counts) <= set(probs)
+    for parts, p in probs.items():
+        assert abs(counts[parts] - n * p) <= 5 * math.sqrt(n * p * (1 - p)) + 1, parts
 
 
 def test_with_hardly_any_dropout_bpe_segments_like_sentencepiece(tmp_path):
