@@ -126,18 +126,18 @@ def test_no_pairs_at_all():
 @pytest.fixture(scope="module")
 def misspelt_pairs():
     rng = random.Random(9)
-    base = [pair(rng, 5) for _ in range(40)]
-    return [misspelt(rng.choice(base), rng, 1) for _ in range(160)]
+    base = [pair(rng, 5) for _ in range(20)]
+    return [misspelt(rng.choice(base), rng, 1) for _ in range(80)]
 
 
 @pytest.fixture(scope="module")
 def repeats_of_all(misspelt_pairs):
     later, earlier = find_repeats([misspelt_pairs])
-    assert len(later) > 40
+    assert len(later) > 20
     return later.tolist(), earlier.tolist()
 
 
-@given(cuts=st.lists(st.integers(1, 40), min_size=1, max_size=12), n_partitions=st.integers(1, 7), seed=st.integers())
+@given(cuts=st.lists(st.integers(1, 20), min_size=1, max_size=12), n_partitions=st.integers(1, 7), seed=st.integers())
 @settings(max_examples=20)
 def test_neither_windows_nor_partitions_change_the_result(misspelt_pairs, repeats_of_all, cuts, n_partitions, seed):
     pairs = misspelt_pairs

@@ -65,7 +65,7 @@ def corpus() -> tuple[Shard, list[tuple[int, int]]]:
     return pairs, list(zip(later.tolist(), earlier.tolist(), strict=True))
 
 
-@given(cuts=st.lists(st.integers(0, 90), max_size=5), partition_keys=st.sampled_from([50, 400, 1 << 22]))
+@given(cuts=st.lists(st.integers(0, 90), max_size=5), partition_keys=st.sampled_from([150, 400, 1 << 22]))
 @settings(max_examples=12)
 def test_where_the_corpus_is_cut_changes_nothing(corpus, cuts, partition_keys):
     pairs, repeats = corpus

@@ -64,7 +64,7 @@ def expected(shards):
 @settings(max_examples=15)
 @given(
     st.lists(
-        st.lists(st.one_of(st.none(), st.sampled_from(["", "a", "b", "ab", "é", "\0", "c d"])), max_size=12), max_size=6
+        st.lists(st.one_of(st.none(), st.sampled_from(["", "a", "b", "ab", "é", "\0", "c d"])), max_size=8), max_size=4
     ),
     st.sampled_from([1, 3, 1000]),
 )
