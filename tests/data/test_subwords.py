@@ -7,6 +7,7 @@ import math
 import subprocess
 import sys
 from collections import Counter, defaultdict
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -22,12 +23,21 @@ from mtkit.tokens.sentencepiece_file import Piece
 from mtkit.tokens.tokenizer import Tokenizer, train_tokenizer
 
 LINES = ["low lower lowest", "new newer newest", "wide wider widest", "a slow widow knew the wind", "es tut weh"] * 8
+KINDS: tuple[Literal["bpe", "unigram"], ...] = ("bpe", "unigram")
 
 
-@pytest.fixture(scope="module", params=["bpe", "unigram"])
-def tokenizer(request, tmp_path_factory) -> Tokenizer:
-    path = tmp_path_factory.mktemp("spm") / f"{request.param}.spm"
-    return train_tokenizer(LINES, TokenizerConfig(type=request.param, vocab_size=330), path, tags=["<2de>"])
+@pytest.fixture(scope="module")
+def tokenizers(tmp_path_factory) -> dict[str, Tokenizer]:
+    folder = tmp_path_factory.mktemp("spm")
+    return {
+        kind: train_tokenizer(LINES, TokenizerConfig(type=kind, vocab_size=330), folder / f"{kind}.spm", tags=["<2de>"])
+        for kind in KINDS
+    }
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def tokenizer(request, tokenizers) -> Tokenizer:
+    return tokenizers[request.param]
 
 
 @pytest.fixture
@@ -193,8 +203,8 @@ _FRESH_PROCESS = """
 import sys, hashlib, pathlib
 sys.path.insert(0, {tests!r})
 import test_subwords as t
-tokenizer = t.Tokenizer.load(pathlib.Path({path!r}))
-print(t.checksum(tokenizer))
+for path in {paths!r}:
+    print(t.checksum(t.Tokenizer.load(pathlib.Path(path))))
 """
 
 
@@ -203,10 +213,11 @@ def checksum(tokenizer: Tokenizer) -> str:
     return hashlib.sha256(side.ids.astype(np.int64).tobytes()).hexdigest()
 
 
-def test_another_process_draws_the_same(tokenizer, request):
-    script = _FRESH_PROCESS.format(tests=str(request.path.parent), path=str(tokenizer.path))
+def test_another_process_draws_the_same(tokenizers, request):
+    paths = [str(tokenizer.path) for tokenizer in tokenizers.values()]
+    script = _FRESH_PROCESS.format(tests=str(request.path.parent), paths=paths)
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == checksum(tokenizer)
+    assert result.stdout.split() == [checksum(tokenizer) for tokenizer in tokenizers.values()]
 
 
 def test_the_cache_between_calls_changes_nothing(tokenizer, monkeypatch):
