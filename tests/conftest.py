@@ -64,13 +64,14 @@ def is_long(path: Path) -> bool:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Keep the garbage collector from looking through thousands of modules and tests, now and later."""
+    """Keep the garbage collector from looking through thousands of modules and tests, now and later, and often."""
     gc.disable()
     try:
         return (yield)
     finally:
         gc.enable()
         gc.freeze()
+        gc.set_threshold(20_000, 10, 50)  # its usual 700 new objects are a few tests' worth, which leave few cycles
 
 
 @pytest.hookimpl(optionalhook=True)
