@@ -278,18 +278,44 @@ def test_an_empty_tensor_stays_empty():
     assert Dropout(0.3)(torch.zeros(0, 8)).shape == (0, 8)
 
 
-def test_translating_does_not_wait_for_numba():
+@pytest.fixture(scope="module")
+def with_a_broken_numba(tmp_path_factory):
+    """A process that translates, and then trains with a numba that cannot be loaded for one of three reasons."""
+    folder = tmp_path_factory.mktemp("broken")
+    (folder / "numba").mkdir()
+    broken = "print('loading numba')\nraise error('Numba needs NumPy 2.3 or less')\n"
+    (folder / "numba" / "__init__.py").write_text(broken, "utf-8")
     program = """
-import sys, torch
+import builtins, torch
+from mtkit import cores
 from mtkit.config.model import ModelConfig
+from mtkit.console import set_up_logging
+from mtkit.model.cpu import fused
+from mtkit.model.dropout import Dropout
 from mtkit.model.transformer import Transformer
+from mtkit.runtime import log_missing_numba
 model = Transformer(ModelConfig(d_model=16, d_ff=32, n_heads=2, n_encoder_layers=1, n_decoder_layers=1), 9, 9).eval()
 with torch.no_grad():
     model(torch.tensor([[4, 5]]), torch.tensor([[2, 6]]))
-print("numba" in sys.modules)
+print("translated")
+set_up_logging(quiet=False)
+for builtins.error in (ImportError, OSError, SystemError):  # as in three processes
+    cores._import_numba.cache_clear()
+    log_missing_numba("an update faster")
+    print(fused.has_numba(), Dropout(0.1)(torch.zeros(4)).tolist())
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+
+
+def test_translating_does_not_wait_for_numba(with_a_broken_numba):
+    before, _, after = with_a_broken_numba.stdout.partition("translated\n")
+    assert (before, after.count("loading numba") > 0) == ("", True), with_a_broken_numba.stderr
+
+
+def test_training_does_without_a_broken_numba_and_says_why(with_a_broken_numba):
+    assert with_a_broken_numba.stdout.count("False [0.0, 0.0, 0.0, 0.0]\n") == 3, with_a_broken_numba.stderr
+    assert with_a_broken_numba.stderr.count("Numba needs NumPy") == 3
 
 
 def test_where_all_is_blocked_nothing_becomes_nan():
@@ -300,25 +326,3 @@ def test_where_all_is_blocked_nothing_becomes_nan():
 def test_blocked_positions_weigh_nothing_however_low_the_others_are():
     scores = torch.tensor([[[-200.0, 500.0]]])
     assert fused.softmax(scores, torch.tensor([[[[0.0, BLOCKED]]]]), 1.0, 1).tolist() == [[[1.0, 0.0]]]
-
-
-def test_training_does_without_a_broken_numba_and_says_why(tmp_path):
-    (tmp_path / "numba").mkdir()
-    (tmp_path / "numba" / "__init__.py").write_text("raise error('Numba needs NumPy 2.3 or less')\n", "utf-8")
-    program = """
-import builtins, torch
-from mtkit import cores
-from mtkit.console import set_up_logging
-from mtkit.model.cpu import fused
-from mtkit.model.dropout import Dropout
-from mtkit.runtime import log_missing_numba
-set_up_logging(quiet=False)
-for builtins.error in (ImportError, OSError, SystemError):  # as in three processes
-    cores._import_numba.cache_clear()
-    log_missing_numba("an update faster")
-    print(fused.has_numba(), Dropout(0.1)(torch.zeros(4)).tolist())
-"""
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
-    assert done.stdout == "False [0.0, 0.0, 0.0, 0.0]\n" * 3, done.stderr
-    assert done.stderr.count("Numba needs NumPy") == 3
