@@ -30,8 +30,9 @@ TESTS = Path(__file__).parent
 LONG_TESTS = (
     *("augmentation", "cli", "distributed", "end_to_end", "fuzz", "pages", "runs", "scripts", "serving"),
     *("test_api.py", "test_runtime.py", "corpora/cleaning/test_job.py", "engines/test_parallel.py"),
-    *("interop/test_fine_tuning.py", "jobs/test_job.py", "jobs/test_line_job.py", "model/cpu/test_fused.py"),
-    *("model/cpu/test_products.py", "model/cpu/test_stored_code.py", "training/update/test_guided_alignment.py"),
+    *("interop/test_fine_tuning.py", "jobs/test_job.py", "jobs/test_line_job.py", "jobs/test_on_ray.py"),
+    *("model/cpu/test_fused.py", "model/cpu/test_products.py", "model/cpu/test_stored_code.py"),
+    "training/update/test_guided_alignment.py",
     *("training/update/test_micro_batches.py", "training/validation/test_dev_sets.py"),
     *("adaptation/test_adapt.py", "translation/test_consistency.py"),
     "data/test_subwords.py::test_another_process_draws_the_same",
