@@ -6,9 +6,10 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-from tqdm import tqdm
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 log = logging.getLogger("mtkit")  # --quiet shows warnings only
 
@@ -34,7 +35,11 @@ class _AroundProgressBars(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         time = f"{datetime.fromtimestamp(record.created).astimezone():%Y-%m-%dT%H:%M:%S%z} " if self._with_times else ""
         prefix = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
-        tqdm.write(time + prefix + record.getMessage(), file=sys.stderr)
+        line = time + prefix + record.getMessage()
+        if shown := sys.modules.get("tqdm"):  # without it there is no bar, and importing it takes 10 ms
+            shown.tqdm.write(line, file=sys.stderr)
+        else:
+            print(line, file=sys.stderr)
 
 
 def log_fault(what: str, error: Exception, *, with_text: bool = False) -> None:
@@ -88,6 +93,8 @@ def progress_bar(total: int | None, description: str, unit: str, initial: int = 
 
     If stderr is not a terminal, it writes a line every 30 seconds, and nothing for work that takes less.
     """
+    from tqdm import tqdm
+
     on_terminal = sys.stderr.isatty()
     in_a_file = {"mininterval": 30.0, "maxinterval": 30.0, "delay": 1.0}
     how = {"mininterval": 0.2, "dynamic_ncols": True} if on_terminal else in_a_file

@@ -10,7 +10,7 @@ from mtkit.documents.document import Document
 from mtkit.documents.filling import TranslatedDocument, fill, sentences_to_translate
 from mtkit.documents.reading import Options, document_of
 from mtkit.documents.sentences import Alignment, Translated
-from mtkit.text.placeholders import PLACEHOLDER, PROSE
+from mtkit.text.placeholders import PROSE, placeholder_pattern
 from mtkit.text.words import word_spans
 from mtkit.tokens.placeholders import Placeholders
 
@@ -48,9 +48,9 @@ def results_of(document: Document, translate: Callable[[str], str]) -> dict[str,
     return results
 
 
-def loud_around_placeholders(text: str, pattern: re.Pattern[str] = PLACEHOLDER) -> str:
+def loud_around_placeholders(text: str, pattern: re.Pattern[str] | None = None) -> str:
     """Return the text in upper case, its placeholders and white space aside."""
-    kept = [match.span() for match in pattern.finditer(text)]
+    kept = [match.span() for match in (pattern or placeholder_pattern()).finditer(text)]
     starts, ends = [0, *(end for _, end in kept)], [*(start for start, _ in kept), len(text)]
     loud_parts = (text[start:end].upper() for start, end in zip(starts, ends, strict=True))
     return "".join(part for pair in zip(loud_parts, [*(text[a:b] for a, b in kept), ""], strict=True) for part in pair)

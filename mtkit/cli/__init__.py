@@ -1,6 +1,7 @@
 """The command line: one module per command, which parses the options, calls the library and prints the result."""
 
 import errno
+import gc
 import io
 import os
 import sys
@@ -103,9 +104,13 @@ def _set_up(
     set_up_logging(quiet)
 
 
+_OBJECTS = 20_000  # new ones, after which Python looks for cycles; with its 700, that takes a tenth of a short command
+
+
 def main() -> None:
     """Run the command line."""
     _open_closed_streams()
+    gc.set_threshold(_OBJECTS)
     for stream in (sys.stdout, sys.stderr):  # UTF-8 and LF, whatever the locale says
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", newline="\n", errors=stream.errors)

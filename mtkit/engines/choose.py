@@ -10,7 +10,6 @@ from mtkit.console import log
 from mtkit.cores import usable_cores
 from mtkit.engines.ctranslate2 import CTranslate2Engine, quantization_of, unsupported
 from mtkit.engines.int8_scores import EQUAL_BLEU, INT8_SCORES, int8_loss
-from mtkit.engines.parallel import NativeInWorker, ParallelEngine
 from mtkit.errors import MtkitError
 from mtkit.search.hypothesis import Engine
 
@@ -98,6 +97,8 @@ def _native(members: Sequence[BundleFiles], decode: DecodeConfig, device: str, t
         return native_engine(members, decode, device, threads)
     if device not in ("auto", "cpu"):
         raise MtkitError(f"decode.workers={decode.workers} is for CPUs; with device={device} set it to 1")
+    from mtkit.engines.parallel import NativeInWorker, ParallelEngine
+
     folders = tuple(files.folder for files in members)
     n_workers = min(decode.workers, _MOST_PER_CORE * usable_cores())  # a model from elsewhere may ask for any number
     each = max(1, (threads or usable_cores()) // n_workers)

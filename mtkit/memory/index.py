@@ -27,7 +27,7 @@ from mtkit.files import atomic_file
 from mtkit.memory.fuzzy import EXACT, exact_key, fuzzy_score, normalized, tokens_of
 from mtkit.pair_files.lines import as_column
 from mtkit.pair_files.pairs import Languages, Pair, place_of
-from mtkit.text.placeholders import PLACEHOLDER_IN_LINE
+from mtkit.text.placeholders import placeholder_pattern_in_line
 
 MOST_SCORED = 4096  # candidates of a text, which bounds the time of a search
 _AT_ONCE = 128  # candidates
@@ -81,7 +81,9 @@ class Match:
     @property
     def keeps_placeholders(self) -> bool:
         """Whether source and target have the same placeholders."""
-        src, tgt = (sorted(found[0] for found in PLACEHOLDER_IN_LINE.finditer(text)) for text in (self.src, self.tgt))
+        src, tgt = (
+            sorted(found[0] for found in placeholder_pattern_in_line().finditer(text)) for text in (self.src, self.tgt)
+        )
         return src == tgt
 
     @property

@@ -10,7 +10,7 @@ from mtkit.markup.xml_parser import MOST_LEVELS, XmlParser
 from mtkit.pair_files.compression import packed_unnoticed
 from mtkit.pair_files.lines import max_line_bytes
 from mtkit.pair_files.pairs import Tally
-from mtkit.text.placeholders import PLACEHOLDER
+from mtkit.text.placeholders import placeholder_pattern
 
 _CHUNK_BYTES = 1 << 16
 _SEGMENT_COST = 100  # characters that each text of a unit counts in addition to its own, because it takes memory, too
@@ -174,7 +174,7 @@ class XmlUnits(XmlParser, Generic[_Unit]):
         code = "".join(self._code)
         self._code_depth = 0
         self._has_codes = True
-        if PLACEHOLDER.fullmatch(code):
+        if placeholder_pattern().fullmatch(code):
             self._text.append(code)
         elif self._breaks_line or _SEPARATES.search(code):
             self._text.append(" ")

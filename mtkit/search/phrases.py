@@ -22,13 +22,15 @@ from mtkit.tokens.tokenizer import SPACE, Tokenizer
 # is in the text as whole words exactly if it is a substring.
 EDGE = "\0"
 # Scripts without spaces between words, Tibetan, and Korean, which adds particles without one: any part may match.
-_MATCHES_ANYWHERE = re.compile(f"[{UNSPACED}\u0f00-\u0fff\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7ff\uff66-\uffdc]")
+_MATCHES_ANYWHERE = f"[{UNSPACED}\u0f00-\u0fff\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7ff\uff66-\uffdc]"
 
 
 @lru_cache(maxsize=1 << 16)
 def joins(char: str) -> bool:
     """Whether the character is part of a word: a letter, digit or accent of a script with spaces between words."""
-    return bool(char) and (char.isalnum() or unicodedata.category(char)[0] == "M") and not _MATCHES_ANYWHERE.match(char)
+    if not char or not (char.isalnum() or unicodedata.category(char)[0] == "M"):
+        return False
+    return re.match(_MATCHES_ANYWHERE, char) is None
 
 
 def with_edges(text: str, before: str = "") -> str:

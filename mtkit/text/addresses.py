@@ -1,6 +1,7 @@
 """Addresses in text: links, e-mail addresses, domains, and paths of Windows."""
 
 import re
+from functools import cache
 
 from mtkit.text.words import UNSPACED
 
@@ -21,16 +22,21 @@ ADDRESS = (
     rf"(?:/(?:{_REST})?)?"
     rf"|(?<![{_LATIN_GREEK_CYRILLIC}0-9_]){PATH_START}{_REST}"
 )
-_ADDRESS = re.compile(ADDRESS)
 # Without such a part, a line has none.
 _MAYBE = re.compile(rf"@|:\\|\.[{_LATIN_GREEK_CYRILLIC}0-9_-]|://|(?i:www\.)")
 
 
+@cache
+def _address() -> re.Pattern[str]:
+    """Compile ADDRESS when a text first needs it, because that takes 10 ms."""
+    return re.compile(ADDRESS)
+
+
 def addresses_in(text: str) -> list[str]:
     """Return the addresses in a text, without the marks behind them."""
-    return _ADDRESS.findall(text) if _MAYBE.search(text) else []
+    return _address().findall(text) if _MAYBE.search(text) else []
 
 
 def without_addresses(text: str) -> str:
     """Replace each address by a space."""
-    return _ADDRESS.sub(" ", text) if _MAYBE.search(text) else text
+    return _address().sub(" ", text) if _MAYBE.search(text) else text

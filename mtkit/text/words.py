@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from functools import cache
 
 Span = tuple[int, int]  # from, up to
 
@@ -33,12 +34,22 @@ _WITH_MARKS = (*range(0x300, 0x3100), *range(0xA600, 0xAC00))  # beyond these bl
 MARKS = _JOINERS + _ranges(code for code in _WITH_MARKS if unicodedata.category(chr(code)) in ("Mn", "Mc"))
 LETTERS = rf"[^\W\d_]+(?:[{MARKS}]+[^\W\d_]*)*"  # of one word
 _WORD = re.compile(rf"[{UNSPACED}]|[^\W_{UNSPACED}]+(?:[{MARKS}]+[^\W_{UNSPACED}]*)*")
-_WORD_OR_SIGN = re.compile(rf"(?:[^\W{UNSPACED}]+(?:[{MARKS}]+[^\W{UNSPACED}]*)*['’]?|\S)[{MARKS}]*")
-_WIDE = [(re.compile(f"[{characters}]"), weight) for characters, weight in WIDE]
+_FIRST_WIDE = min(characters[0] for characters, _ in WIDE)
 LONGEST_WORD = 100  # characters; the longest in 814,000 lines of Tatoeba, Multi30k and FLORES has 36
 # What is longer is data, such as a key, and no word; but Tibetan has no spaces, either.
 LONG_RUN = re.compile(rf"[^\s{UNSPACED}\u0f00-\u0fff]{{{LONGEST_WORD},}}")
 STANDS_ALONE = re.compile(f"[{UNSPACED}]")  # a character that is a word
+
+
+# These two are compiled when a text first needs them, because together they take 10 ms.
+@cache
+def _word_or_sign() -> re.Pattern[str]:
+    return re.compile(rf"(?:[^\W{UNSPACED}]+(?:[{MARKS}]+[^\W{UNSPACED}]*)*['’]?|\S)[{MARKS}]*")
+
+
+@cache
+def _wide() -> list[tuple[re.Pattern[str], int]]:
+    return [(re.compile(f"[{characters}]"), weight) for characters, weight in WIDE]
 
 
 def has_letters(text: str) -> bool:
@@ -61,9 +72,9 @@ def word_spans(text: str, whole: Sequence[Span] = ()) -> list[Span]:
     spans: list[Span] = []
     at = 0
     for start, end in whole:
-        spans += [*(match.span() for match in _WORD_OR_SIGN.finditer(text, at, start)), (start, end)]
+        spans += [*(match.span() for match in _word_or_sign().finditer(text, at, start)), (start, end)]
         at = end
-    return [*spans, *(match.span() for match in _WORD_OR_SIGN.finditer(text, at))]
+    return [*spans, *(match.span() for match in _word_or_sign().finditer(text, at))]
 
 
 def n_letters(text: str) -> float:
@@ -71,4 +82,6 @@ def n_letters(text: str) -> float:
     text = text.strip()
     if text.isascii():
         return float(len(text))
-    return float(len(text) + sum((weight - 1) * len(wide.findall(text)) for wide, weight in _WIDE))
+    if not text or max(text) < _FIRST_WIDE:
+        return float(len(text))
+    return float(len(text) + sum((weight - 1) * len(wide.findall(text)) for wide, weight in _wide()))

@@ -11,11 +11,14 @@ import zlib
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-
-import regex
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from mtkit.config.tags import TOKENS
 from mtkit.errors import DataError
+
+if TYPE_CHECKING:
+    import regex
 
 _TOKEN = re.compile("|".join(TOKENS))
 _LIKE_TOKEN = re.compile(_TOKEN.pattern, re.IGNORECASE)  # which a tokenizer might make lower case
@@ -46,7 +49,12 @@ class Placeholders:
     def __init__(self, patterns: Sequence[str]) -> None:
         """patterns: regular expressions, as `data.placeholders` has checked them."""
         self.patterns = tuple(patterns)
-        self._compiled = [regex.compile(pattern) for pattern in patterns]
+
+    @cached_property
+    def _compiled(self) -> "list[regex.Pattern[str]]":
+        import regex  # here, and not before a text needs it: most sentences hold nothing that a pattern could match
+
+        return [regex.compile(pattern) for pattern in self.patterns]
 
     def values(self, text: str) -> list[str]:
         """Return all matches in the order of the text, however many."""

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from mtkit.text.placeholders import PLACEHOLDER, PLACEHOLDER_IN_LINE, PROSE, may_have_prose
+from mtkit.text.placeholders import PROSE, may_have_prose, placeholder_pattern, placeholder_pattern_in_line
 from mtkit.tokens.placeholders import Placeholders
 
 C = ["%s", "%-5d", "%+.3e", "%5.2f", "%lu", "%zu", "%llu", "%hhd", "%td", "%Lf", "%#x", "%*d", "%.*f", "%.f"]  # ISO C
@@ -41,9 +41,9 @@ IN_STRINGS_ONLY = [*DATES, "%%", "$t(files.one)", "@:menu.file", "--help", "-v",
     [*C, *POSIX, *PYTHON, *ICU, *JAVA, *QT, *I18NEXT_AND_VUE, *RUBY, *TEMPLATES, *OTHERS, *IN_STRINGS_ONLY],
 )
 def test_a_placeholder_is_found_as_a_whole(placeholder):
-    assert PLACEHOLDER.findall(f"Open {placeholder}, please") == [placeholder]
-    assert PLACEHOLDER.fullmatch(placeholder)
-    in_line = PLACEHOLDER_IN_LINE.findall(f"Open {placeholder}, please")
+    assert placeholder_pattern().findall(f"Open {placeholder}, please") == [placeholder]
+    assert placeholder_pattern().fullmatch(placeholder)
+    in_line = placeholder_pattern_in_line().findall(f"Open {placeholder}, please")
     assert in_line == ([] if placeholder in IN_STRINGS_ONLY else [placeholder])
 
 
@@ -76,7 +76,7 @@ def test_words_of_prose_are_not_template_code():
     ],
 )
 def test_what_is_next_to_a_placeholder_is_not_part_of_it(text, placeholders):
-    assert PLACEHOLDER.findall(text) == placeholders
+    assert placeholder_pattern().findall(text) == placeholders
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_what_is_next_to_a_placeholder_is_not_part_of_it(text, placeholders):
     ],
 )
 def test_a_per_cent_sign_in_prose_is_not_a_placeholder(text):
-    assert not PLACEHOLDER_IN_LINE.search(text)
+    assert not placeholder_pattern_in_line().search(text)
 
 
 def test_a_text_without_the_marks_of_placeholders_has_none():

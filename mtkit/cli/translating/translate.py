@@ -208,7 +208,6 @@ def translate(
     """
     from mtkit.cli.translating.translate_file import Form
     from mtkit.cli.translating.translate_stream import line_windows, translate_stream
-    from mtkit.jobs import line_job
 
     if document_path is None:
         document.refuse_without({"--format": document_format, "--columns": columns, "--report": report_path})
@@ -220,9 +219,7 @@ def translate(
     more_than_live = as_json or alignments or output_path or prefix or on_suspect
     where = Where(workers, executor, ray_address)
     looked_into = live or alignments or tokens or markup is not None
-    is_job = document_path is not None or (
-        input_path is not None and output_path is not None and line_job.can_be_a_job(input_path, output_path)
-    )
+    is_job = document_path is not None or _is_line_job(input_path, output_path)
     if not is_job:
         _check_without_job(where, restart=restart, looked_into=looked_into)
     _check_together(text, input_path, no_place=tokens and not as_json, taken_back=bool(live and more_than_live))
@@ -266,6 +263,8 @@ def translate(
         return
     form = Form(n_best, prefix, as_json, tokens, alignments, markup)
     if is_job:
+        from mtkit.jobs import line_job
+
         assert input_path is not None and output_path is not None
         lines = line_job.Text.of_file(input_path, encoding)
         _translate_file(lines, output_path, load_job(), form, restart=restart, explain_unknown=explain_unknown)
@@ -274,6 +273,14 @@ def translate(
         translator = load_translator(folders, overrides=settings, device=device, starts_soon=not is_file)
         windows = line_windows(translator, text, input_path, encoding)
         translate_stream(translator, windows, None if live else form, output_path, explain_unknown)
+
+
+def _is_line_job(input_path: Path | None, output_path: Path | None) -> bool:
+    if input_path is None or output_path is None:
+        return False
+    from mtkit.jobs import line_job  # here: a sentence needs no jobs
+
+    return line_job.can_be_a_job(input_path, output_path)
 
 
 def _translate_file(

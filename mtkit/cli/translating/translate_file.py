@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import mtkit
 from mtkit.cli.translating.rendering import Rendering
 from mtkit.errors import UsageError
-from mtkit.jobs import line_job
 from mtkit.translation import direction
 from mtkit.translation.translator import n_best_problem
 
 if TYPE_CHECKING:
     from mtkit.config.decoding import DecodeConfig
     from mtkit.documents.marked_lines import MarkedLines
+    from mtkit.jobs import line_job
     from mtkit.translation.loading import SharedTranslator
     from mtkit.translation.session import Session
 
@@ -80,6 +80,8 @@ def translate_file(
     text: line_job.Text, output_path: Path, shared: SharedTranslator, form: Form, *, restart: bool
 ) -> None:
     """Translate a file, and report the observations on all lines, whichever process translated them."""
+    from mtkit.jobs import line_job
+
     translator = shared.translator
     direction.warn_of_direction(text.read(), shared.members[0])
     done = line_job.run_line_job(

@@ -21,7 +21,7 @@ from mtkit.quality.language import foreign_lines
 from mtkit.quality.numbers import lost_numbers
 from mtkit.text.addresses import without_addresses
 from mtkit.text.inline_tags import tag_names
-from mtkit.text.placeholders import PLACEHOLDER_IN_LINE
+from mtkit.text.placeholders import placeholder_pattern_in_line
 from mtkit.text.scripts import DIGIT, LETTER, SPACE, scripts_of
 from mtkit.text.words import words_of
 
@@ -187,7 +187,7 @@ def placeholders(window: Window, cfg: CleanConfig) -> Verdicts:
     """Drop pairs with different placeholders of programs."""
 
     def placeholders_of(text: str, other: str) -> Counter[str]:
-        found = [match[0] for match in PLACEHOLDER_IN_LINE.finditer(text)]
+        found = [match[0] for match in placeholder_pattern_in_line().finditer(text)]
         found = [part for part in found if not _is_percentage(part, other)]
         return Counter(_numbered(found) if _POSITION.search(other) else found)
 

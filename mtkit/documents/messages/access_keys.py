@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from mtkit.text.inline_tags import ENTITY
-from mtkit.text.placeholders import PLACEHOLDER
+from mtkit.text.placeholders import placeholder_pattern
 
 _MOST_WORDS = 8  # of a label
 _MOST_CHARACTERS = 200
@@ -24,7 +24,7 @@ def without_key(text: str, marks: str = "&_") -> tuple[str, str]:
         return text, ""
     if not any(mark in text for mark in marks):
         return text, ""
-    kept = [match.span() for match in PLACEHOLDER.finditer(text)]
+    kept = [match.span() for match in placeholder_pattern().finditer(text)]
     for pattern in (_BEHIND, _MARK):
         for found in pattern.finditer(text):
             if found["mark"] not in marks or _is_in(found.start("mark"), kept):

@@ -16,7 +16,7 @@ from mtkit.languages import are_one_language
 from mtkit.pair_files.tables import Dialect, Row, dialect_of, fit_of, rows, sample_of
 from mtkit.pair_files.units import language_of_column
 from mtkit.text.inline_tags import without_tags
-from mtkit.text.placeholders import PLACEHOLDER, STRINGS
+from mtkit.text.placeholders import STRINGS, placeholder_pattern
 from mtkit.text.words import UNSPACED
 
 _LOOKED_AT = 1000  # rows, to see which columns hold text
@@ -196,7 +196,7 @@ def _is_header(some: Sequence[Sequence[str]]) -> bool:
 
 def _is_name(cell: str) -> bool:
     is_short = bool(_NAME.fullmatch(cell)) and len(cell.split()) <= _MOST_WORDS
-    return is_short and not cell.endswith(_ENDS_SENTENCE) and not PLACEHOLDER.search(cell)
+    return is_short and not cell.endswith(_ENDS_SENTENCE) and not placeholder_pattern().search(cell)
 
 
 def _is_one(language: str, wanted: str) -> bool:
@@ -210,7 +210,7 @@ def _is_text(cells: Sequence[str]) -> bool:
 
 
 def _is_prose(cell: str) -> bool:
-    text = PLACEHOLDER.sub(" ", without_tags(cell[:_MOST_CHARACTERS]))
+    text = placeholder_pattern().sub(" ", without_tags(cell[:_MOST_CHARACTERS]))
     if _WITHOUT_SPACES.search(text):
         return True
     words = text.split()

@@ -11,7 +11,7 @@ from mtkit.documents.pages import html_text
 from mtkit.documents.pieces import Piece, trimmed
 from mtkit.text.inline import Code, Inline, Kind, inline_of
 from mtkit.text.inline_tags import ENTITY, NUMBERED_TAG
-from mtkit.text.placeholders import PLACEHOLDER
+from mtkit.text.placeholders import placeholder_pattern
 from mtkit.text.sentences import FINAL
 from mtkit.text.words import has_letters
 
@@ -50,7 +50,7 @@ class Message:
         if not self._key:
             return text
         tags = [(start, end) for start, end, _ in html_text.tags(text)]
-        kept = [match.span() for pattern in (PLACEHOLDER, ENTITY) for match in pattern.finditer(text)]
+        kept = [match.span() for pattern in (placeholder_pattern(), ENTITY) for match in pattern.finditer(text)]
         return with_key(text, self._key, [*tags, *kept])
 
 
@@ -70,7 +70,7 @@ def message_of(source: str, marks: str = "&_") -> Message | None:
     parse, write = (html.unescape, html_text.write) if has_entities else (str, str)
     parts = [piece.code or parse(text[piece.start : piece.end]) for piece in inner]
     inline = inline_of(parts, text[start:end])
-    if not has_letters(PLACEHOLDER.sub("", inline.text)):
+    if not has_letters(placeholder_pattern().sub("", inline.text)):
         return None
     return Message(inline, write, text[:start], text[end:], source, key)
 

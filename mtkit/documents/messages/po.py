@@ -16,7 +16,7 @@ from mtkit.documents.reading import Options, parsed_part
 from mtkit.documents.skeleton import Edit, Filled, Reading, Segment
 from mtkit.pair_files.po import FUZZY, Entry, Field, charset_of, entries_of, header_fields, plural_numbers
 from mtkit.text.characters import n_columns
-from mtkit.text.placeholders import PLACEHOLDER, STRINGS
+from mtkit.text.placeholders import STRINGS, placeholder_pattern
 
 _N_FORMS = re.compile(r"nplurals\s*=\s*([1-9])\b")
 _WIDTH = 79  # columns of a line, as gettext writes it
@@ -217,7 +217,7 @@ def _ends(text: str) -> tuple[bool, bool]:
 
 
 def _placeholders(text: str) -> Counter[str]:
-    return Counter(PLACEHOLDER.findall(text))
+    return Counter(placeholder_pattern().findall(text))
 
 
 def is_wrapped(text: str) -> bool:

@@ -4,7 +4,7 @@ import html
 import re
 
 from mtkit.text.inline_tags import without_tags
-from mtkit.text.placeholders import PLACEHOLDER
+from mtkit.text.placeholders import placeholder_pattern
 
 _LETTER = re.compile(r"[^\W\d_]")
 _MAYBE_KEPT = re.compile(r"[{%$@<&]|://")
@@ -53,7 +53,7 @@ def is_language(text: str, key: str = "") -> bool:
         return False
     whole = text.strip()
     if _MAYBE_KEPT.search(text):
-        text = html.unescape(without_tags(_STRFTIME.sub("", PLACEHOLDER.sub("", text))))
+        text = html.unescape(without_tags(_STRFTIME.sub("", placeholder_pattern().sub("", text))))
     core = text.strip(_EDGES)
     if not _LETTER.search(core) or _CODE.fullmatch(whole) or _is_date_format(core):
         return False

@@ -9,7 +9,7 @@ from enum import Enum, auto
 from mtkit.documents.messages import icu
 from mtkit.documents.messages.message_text import Message, message_of
 from mtkit.documents.pages import html_text
-from mtkit.text.placeholders import PLACEHOLDER
+from mtkit.text.placeholders import placeholder_pattern
 
 Nodes = tuple["str | int", ...]  # characters, and indices of texts that stand between them
 
@@ -92,7 +92,7 @@ class Text:
 
 
 def _placeholders(text: str) -> list[str]:
-    return sorted(PLACEHOLDER.findall(text))
+    return sorted(placeholder_pattern().findall(text))
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ class _Builder:
         if _PIPE not in self.text[start:end]:
             return []
         taken = [(first, last) for first, last, _, _ in inserts]
-        taken += [match.span() for match in PLACEHOLDER.finditer(self.text, start, end)]
+        taken += [match.span() for match in placeholder_pattern().finditer(self.text, start, end)]
         taken += [match.span() for match in _BRACES.finditer(self.text, start, end)]
         taken += [(first, last) for first, last, _ in html_text.tags(self.text)]
         return _outside([at for at in range(start, end) if self.text[at] == _PIPE], taken)

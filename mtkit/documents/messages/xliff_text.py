@@ -10,7 +10,7 @@ from mtkit.documents.pieces import Piece, trimmed
 from mtkit.markup.xml_tokens import Token, ends_of, escape, unescape
 from mtkit.text.inline import Code, Inline, Kind, inline_of
 from mtkit.text.inline_tags import ENTITY
-from mtkit.text.placeholders import PLACEHOLDER
+from mtkit.text.placeholders import placeholder_pattern
 from mtkit.text.words import has_letters
 
 _AROUND = frozenset(["g", "pc", "mrk"])  # elements whose content is text
@@ -65,7 +65,7 @@ def _with_elements(text: str, tokens: Sequence[Token]) -> SourceText | None:
     has_entities = any(map(ENTITY.search, texts))
     parts = [piece.code or _parse(text[piece.start : piece.end], has_entities) for piece in inner]
     inline = inline_of(parts, text[start:end])
-    if not has_letters(PLACEHOLDER.sub("", inline.text)):
+    if not has_letters(placeholder_pattern().sub("", inline.text)):
         return None
     before, after = text[tokens[0].start : start], text[end : tokens[-1].end]
     return SourceText(

@@ -232,6 +232,22 @@ def test_a_stream_starts_soon_without_torch_and_a_file_takes_the_faster_engine(
     assert engine in lines[-1] and ("torch" in lines[-1]) == (engine == "torch")
 
 
+def test_one_sentence_loads_no_jobs_and_no_bars_and_compiles_no_pattern_in_vain(exported_bundle, expected):
+    """Each of these would take 5 to 20 ms of the half second that a sentence takes."""
+    code = (
+        "import sys, atexit; sys.argv[0] = 'mtkit'; from mtkit.text import addresses, placeholders, words\n"
+        "unneeded = {'torch', 'tqdm', 'regex', 'mtkit.jobs.job', 'mtkit.engines.parallel'}\n"
+        "patterns = addresses._address, placeholders.placeholder_pattern, words._word_or_sign, words._wide\n"
+        "loaded = lambda: [*(unneeded & set(sys.modules)), *(one for one in patterns if one.cache_info().currsize)]\n"
+        "atexit.register(lambda: print(loaded()))\n"
+        "from mtkit.cli import main; main()"
+    )
+    command = [sys.executable, "-c", code, "translate", "--model", str(exported_bundle), LINES[0]]
+    root = str(Path(__file__).parents[3])
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": root})
+    assert done.stdout == f"{expected[0]}\n[]\n", done.stderr
+
+
 def test_a_line_comes_out_before_the_next_goes_in(shared_bundle, expected):
     """As with `tail -f`: each answer is awaited while the stream stays open. And only what is needed is imported."""
     code = (

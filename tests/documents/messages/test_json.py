@@ -10,7 +10,7 @@ from tiny_documents import loud_around_placeholders, translated
 
 from mtkit.documents.reading import Options, document_of
 from mtkit.errors import DataError
-from mtkit.text.placeholders import PLACEHOLDER
+from mtkit.text.placeholders import placeholder_pattern
 
 MESSAGES = r"""{
   "title" : "Hello {{name}}, it's <b>late</b>!", "locale": "en-US",
@@ -164,7 +164,7 @@ def _without_strings(value):
         return [(name, _without_strings(inner)) for name, inner in value.items()]
     if isinstance(value, list):
         return [_without_strings(inner) for inner in value]
-    return len(PLACEHOLDER.findall(value)) if isinstance(value, str) else (type(value), value)
+    return len(placeholder_pattern().findall(value)) if isinstance(value, str) else (type(value), value)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from mtkit.documents.reading import Options, document_of
 from mtkit.documents.skeleton import Filled
 from mtkit.errors import DataError
 from mtkit.pair_files.po import entries_of
-from mtkit.text.placeholders import PLACEHOLDER
+from mtkit.text.placeholders import placeholder_pattern
 
 HEADER = r"""# Title
 msgid ""
@@ -76,7 +76,7 @@ msgstr ""
 def loud(text: str) -> str:
     """Return the text in upper case, but for its placeholders."""
     at, found = 0, ""
-    for match in PLACEHOLDER.finditer(text):
+    for match in placeholder_pattern().finditer(text):
         found += text[at : match.start()].upper() + match[0]
         at = match.end()
     return found + text[at:].upper()
@@ -246,7 +246,7 @@ def test_any_messages_translated_into_themselves_are_their_own_translation(messa
     assert [entry.fields["msgid"].text for entry in before] == [entry.fields["msgid"].text for entry in after]
     for entry in after[1:]:
         assert entry.forms[0].text in ("", entry.fields["msgid"].text)
-        text = PLACEHOLDER.sub("", re.sub(r"</?\w[^>]*>|\x1b\[1m|&\w+;", "", entry.fields["msgid"].text))
+        text = placeholder_pattern().sub("", re.sub(r"</?\w[^>]*>|\x1b\[1m|&\w+;", "", entry.fields["msgid"].text))
         assert entry.forms[0].text or not any(map(str.isalpha, text))
     assert filled(found, loud) == found
 

@@ -3,7 +3,7 @@
 import pytest
 
 from mtkit.documents.messages.readable import is_language
-from mtkit.text.placeholders import PLACEHOLDER
+from mtkit.text.placeholders import placeholder_pattern
 
 
 @pytest.mark.parametrize(
@@ -128,4 +128,4 @@ def test_a_word_in_lower_case_is_no_language_under_a_technical_key():
     ],
 )
 def test_placeholders_are_found_and_nothing_else(text, wanted):
-    assert PLACEHOLDER.findall(text) == wanted
+    assert placeholder_pattern().findall(text) == wanted
