@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from node import in_node, needs_node
@@ -119,11 +120,11 @@ def test_each_decision_is_that_of_mtkit(called, files, record, lines):
 def test_lines_are_read_as_by_mtkit(called, files, record, lines):
     reader = Reader([files.src_tokenizer], files=files, by_sentence=files.has_one_sentence_a_line)
     spelling = Spelling(record.counts, "en", record.rare)
-    reader.training_text = SimpleNamespace(
+    reader.training_text = SimpleNamespace(  # type: ignore[assignment]
         spelling=spelling, words=record, capitals=None, has_few_in_small_letters=False
     )
     random = Random(1)
-    cases, expected = [], []
+    cases, expected = list[str](), list[dict[str, Any]]()
     while len(cases) < 800:
         line = typed(f"{random.choice(lines)} {random.choice(lines)}", random)
         [pieces] = reader.pieces([line], 10**6)
