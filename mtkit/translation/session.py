@@ -99,7 +99,7 @@ class Session:
         self._add_respelt(len(words), words)
         if self.terms is not None:
             for line, translation in enumerate(translations, start=first_line):
-                self.terms.add(self._reader.replaced(translation.src).text, translation.text, line)
+                self.terms.add(self._reader.replaced(translation.src_as_read).text, translation.text, line)
         return translations
 
     def _with_prefix(self, pieces: Sequence[Piece]) -> list[Piece]:

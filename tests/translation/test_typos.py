@@ -3,6 +3,7 @@
 import json
 import logging
 from collections import Counter
+from unittest.mock import Mock
 
 from copying import LETTERS, copying
 
@@ -10,6 +11,7 @@ from mtkit.cli.translating.rendering import Rendering
 from mtkit.text.capitals import Capitals
 from mtkit.tokens.spelling import Spelling
 from mtkit.tokens.word_record import WordRecord
+from mtkit.translation.terminology import TermReport
 
 SPELLING = Spelling(dict.fromkeys(("i", "see", "the", "house"), 99), "en")
 
@@ -26,6 +28,16 @@ def test_words_with_a_typo_are_read_as_those_of_the_training_text_and_reported(c
     assert all(part in message for part in ("2 unknown words", "teh as the", "hoouse as house", "decode.as_typed"))
     [record, _] = map(json.loads, Rendering(translator, as_json=True).lines([translation, clean], 1))
     assert record["read_as"] == {"teh": "the", "hoouse": "house"}
+
+
+def test_terms_are_counted_in_the_text_as_it_was_read():
+    translator, counted_in = copying(), list[str]()
+    translator.reader.training_text.spelling = SPELLING
+    session = translator.session()
+    terminology = Mock(occurrences=lambda src: counted_in.append(src) or {})
+    session.terms = TermReport(terminology)
+    session.translate(["i see tehs, teh hoouse.", "i see the house"])
+    assert counted_in == ["i see tehs, the house.", "i see the house"]
 
 
 def test_text_stays_as_it_is_typed_where_it_is_protected_a_term_or_the_settings_say_so():
