@@ -7,6 +7,8 @@ from pydantic import Field, model_validator
 from mtkit.config.section import ConfigPath, Section
 from mtkit.config.tags import check_tag
 
+DISTILLED = "distilled"  # the folder of the run with the text that its teachers translated
+
 
 class DistillConfig(Section):
     """Sequence-level knowledge distillation (Kim and Rush 2016): train on the teachers' translations."""

@@ -161,6 +161,7 @@ def make_plan(cfg: Config, seconds: float = 30.0, since: float | None = None) ->
     since = time.monotonic() if since is None else since
     started = Checkpoints(run_dir / "checkpoints").exist()
     cfg = with_its_choices(inherit(cfg), started=started)
+    is_measured = cfg.train.init_from is None and not cfg.distill.teachers  # what the learning curve was fitted to
     if started:  # the run has its own copy of what it took from train.init_from, which may be gone
         cfg = cfg.model_copy(update={"train": cfg.train.model_copy(update={"init_from": None})})
     left_out = []
@@ -175,7 +176,8 @@ def make_plan(cfg: Config, seconds: float = 30.0, since: float | None = None) ->
         cfg = cfg.model_copy(update={"run_dir": scratch})
         trainer = Trainer(prepare(cfg, scratch, Checkpoints(scratch / "checkpoints"), since=since))
         probe = Probe(trainer, time.monotonic() - since, seconds)
-        return replace(_plan(probe), left_out=left_out)
+        plan = replace(_plan(probe), left_out=left_out)
+    return plan if is_measured else replace(plan, bleu=None, bleu_of_longer={})
 
 
 def _as_if_distilled(cfg: Config) -> Config:

@@ -10,12 +10,11 @@ import torch
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
-from mtkit.augmentation import distillation
 from mtkit.augmentation.distillation import in_fast_precision, with_teachers_text
 from mtkit.bundle import read_bundle, save_bundle
 from mtkit.cli import app
 from mtkit.config.data import TrainCorpus
-from mtkit.config.distillation import DistillConfig
+from mtkit.config.distillation import DISTILLED, DistillConfig
 from mtkit.config.reading.loading import dump_config, load_config
 from mtkit.config.reading.yaml_text import parse_yaml
 from mtkit.config.schema import Config
@@ -384,7 +383,7 @@ def test_text_without_a_usable_translation_is_an_error(student, engine, tmp_path
 def test_a_damaged_record_is_explained(student, engine):
     cfg = student()
     with_teachers_text(cfg)
-    (cfg.run_dir / distillation.FOLDER / "1.json").write_text("{")
+    (cfg.run_dir / DISTILLED / "1.json").write_text("{")
     with pytest.raises(DataError, match=r"1\.json: .*; remove it"):
         with_teachers_text(cfg)
 

@@ -93,14 +93,16 @@ def test_the_model_of_init_from_is_the_one_planned(make_config, config_of, tmp_p
     assert make_plan(later, PROBE_S).parameters == plan.parameters
 
 
-def test_distillation_brings_as_much_text_as_it_makes(make_config, tmp_path):
+def test_distillation_brings_as_much_text_as_it_makes_of_which_no_bleu_is_known(make_config, tmp_path, monkeypatch):
+    curve = SimpleNamespace(after=lambda n: ExpectedBleu(8, 20, 30))
+    monkeypatch.setattr(ParallelText, "learning_curve", lambda self, cfg: curve)
     distill = {"teachers": [str(tmp_path / "teacher")], "n_best": 2, "original_weight": 1.0}
     cfg = Config.model_validate({**make_config(accumulate=1).model_dump(mode="json"), "distill": distill})
     plan, plain = make_plan(cfg, PROBE_S), make_plan(make_config(accumulate=1), PROBE_S)
     assert 2.5 <= plan.steps_per_epoch / plain.steps_per_epoch <= 3.5, "two translations and the text itself"
     [left_out] = plan.left_out
-    assert "teachers" in left_out
-    assert plain.left_out == []
+    assert "teachers" in left_out and plan.bleu is None and plan.bleu_of_longer == {}
+    assert plain.left_out == [] and plain.bleu is not None
 
 
 def test_a_running_mean_of_the_weights_takes_disk_and_memory(make_config):
@@ -255,6 +257,7 @@ def test_the_bleu_to_expect_stands_in_the_plan_also_of_longer_runs(make_config, 
     monkeypatch.setattr(ParallelText, "learning_curve", lambda self, cfg: curve)
     (tmp_path / "c.yaml").write_text(dump_config(cfg), encoding="utf-8")
     shown = CliRunner().invoke(app, ["--quiet", "plan", str(tmp_path / "c.yaml"), "--seconds", "1"]).stdout
+    assert "English, German and French" in shown, "on which the curve was measured"
     assert "1 (8 to 30)" in shown and "2 times: 2 (8 to 30), 4 times: 4 (8 to 30)" in shown and "8 times" not in shown
 
 

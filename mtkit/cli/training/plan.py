@@ -249,7 +249,10 @@ def _course_rows(plan: plans.RunPlan) -> list[tuple[str, str]]:
 
 
 def _bleu_rows(plan: plans.RunPlan) -> list[tuple[str, str]]:
-    rows = [("dev BLEU", f"about {plan.bleu}; four of five runs end in this range")] if plan.bleu else []
+    from mtkit.training.preparation.learning_curve import LANGUAGES
+
+    measured = f"four of five measured runs, with {LANGUAGES}, ended in such a range"
+    rows = [("dev BLEU", f"about {plan.bleu}; {measured}")] if plan.bleu else []
     if plan.bleu_of_longer:
         longer = ", ".join(f"{times} times: {bleu}" for times, bleu in plan.bleu_of_longer.items())
         rows.append(("with more updates", longer))

@@ -17,10 +17,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mtkit.config.distillation import DISTILLED
 from mtkit.config.schema import Config
 from mtkit.data.encoded import EncodedCorpus, EncodedSide, Int64s
 from mtkit.tokens.special_ids import PAD_ID
 
+LANGUAGES = "English, German and French"  # of the measured runs
 SPREAD = 0.22  # of the natural logarithm of BLEU: four of five texts were closer to the curve of the others
 _BITS = 21  # of a token's id, which is below 2^21
 _PAIRS, _MILLION_TOKENS = (3_000, 300_000), (0.15, 10.0)  # the measured range, a little widened
@@ -74,8 +76,13 @@ class LearningCurve:
 
 
 def learning_curve(cfg: Config, train: EncodedCorpus, dev: Sequence[EncodedCorpus]) -> LearningCurve | None:
-    """Return the curve of a run; None for runs unlike those measured, such as larger ones or those without a budget."""
+    """Return the curve of a run; None for runs unlike those measured.
+
+    Such are larger ones, those without a budget, and those that learn a teacher's translations.
+    """
     model, is_new = cfg.model, cfg.train.init_from is None and cfg.train.schedule == "schedule_free"
+    if cfg.distill.teachers or any(corpus.tsv and corpus.tsv.parent.name == DISTILLED for corpus in cfg.data.train):
+        return None
     n_layers = max(model.n_encoder_layers, model.n_decoder_layers)
     is_known = is_new and model.d_model == _WIDTH and n_layers <= _MOST_LAYERS and model.decoder == "attention"
     if not is_known or not _PAIRS[0] <= train.n_pairs <= _PAIRS[1]:

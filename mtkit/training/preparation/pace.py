@@ -16,7 +16,7 @@ from mtkit.data.batching import make_batch
 from mtkit.data.encoded import EncodedCorpus
 from mtkit.data.mixture import Mixture, draws_of, uniform
 from mtkit.training.preparation.auto_batch import pairs_of_length
-from mtkit.training.preparation.learning_curve import ExpectedBleu
+from mtkit.training.preparation.learning_curve import LANGUAGES, ExpectedBleu
 from mtkit.training.preparation.rule import (
     BATCH_SIZES,
     DROPOUTS,
@@ -202,7 +202,7 @@ def expectation(
 ) -> str:
     """Return the length of a run and its expected quality: "about 90 updates, 0.2 epochs: expect nothing usable"."""
     parts = [f"about {counted(n_updates, 'update')}, {epochs:.1f} epochs"]
-    parts += [f"expect a dev BLEU of {bleu}"] if bleu else []
+    parts += [f"expect a dev BLEU of {bleu}, by runs with {LANGUAGES}"] if bleu else []
     parts += [worth] if (worth := worth_of(n_updates, worth_below)) else []
     return ": ".join(parts[:2]) + "".join(f"; {part}" for part in parts[2:])
 

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mtkit.config.data import TrainCorpus
+from mtkit.config.distillation import DistillConfig
 from mtkit.config.schema import Config
 from mtkit.data.encoded import EncodedSide, starts_of
 from mtkit.training.preparation import learning_curve as curves
@@ -97,6 +99,16 @@ def test_there_is_no_forecast_for_runs_unlike_those_measured(config_of, tmp_path
     text = corpus([5, 6, 7], n_pairs=10_000)
     assert learning_curve(budgeted(config_of, tmp_path), text, [text])
     assert learning_curve(budgeted(config_of, tmp_path, model, **train), text, [text]) is None
+
+
+def test_there_is_no_forecast_for_what_teachers_have_translated(config_of, tmp_path):
+    cfg, text = budgeted(config_of, tmp_path), corpus([5, 6, 7], n_pairs=10_000)
+    made = TrainCorpus(tsv=tmp_path / "run" / "distilled" / "1.tsv")
+    for change in (
+        {"data": cfg.data.model_copy(update={"train": [*cfg.data.train, made]})},
+        {"distill": DistillConfig(teachers=[tmp_path / "teacher"])},
+    ):
+        assert learning_curve(cfg.model_copy(update=change), text, [text]) is None
 
 
 def test_the_expected_bleu_stands_beside_the_length_of_the_run():
