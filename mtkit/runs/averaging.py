@@ -25,6 +25,7 @@ from mtkit.data.sides import FILE as SIDES_FILE
 from mtkit.distributed.weights import load_weights
 from mtkit.engines.shortlist import SHORTLIST
 from mtkit.errors import BundleError, CheckpointError, UsageError
+from mtkit.interop.vocabulary import BANNED
 from mtkit.model.networks import network_to_load
 from mtkit.runs.record import read_record
 from mtkit.tokens.tokenizer import load_tokenizers
@@ -88,10 +89,14 @@ def average_bundles(folders: Sequence[Path], out: Path) -> None:
 def interpolated(base: Mapping[str, Tensor], tuned: Mapping[str, Tensor], share: float) -> dict[str, Tensor]:
     """Return base + share x (tuned - base) of the weights of two models, by name; 0: those of the base.
 
-    A mean of a model and one tuned from it keeps more of what both know (Wortsman et al. 2022, WiSE-FT).
+    A mean of a model and one tuned from it keeps more of what both know (Wortsman et al. 2022, WiSE-FT). A token that
+    an imported model never writes, such as <unk>, stays so, even if the tuned one has learned to write it.
     """
     means = {name: torch.lerp(weight.double(), tuned[name].double(), share) for name, weight in base.items()}
-    return {name: mean.to(torch.float32) for name, mean in means.items()}
+    weights = {name: mean.to(torch.float32) for name, mean in means.items()}
+    if (bias := base.get("output.bias")) is not None:
+        weights["output.bias"] = torch.where(bias <= BANNED / 2, bias, weights["output.bias"])
+    return weights
 
 
 def save_interpolated(base: BundleFiles, tuned: BundleFiles, share: float, out: Path) -> None:

@@ -24,7 +24,7 @@ from mtkit.bundle import (
 from mtkit.cli import app
 from mtkit.config.reading.loading import load_config
 from mtkit.errors import BundleError, CheckpointError, UsageError
-from mtkit.runs.averaging import average_bundles, average_checkpoints, save_interpolated
+from mtkit.runs.averaging import average_bundles, average_checkpoints, interpolated, save_interpolated
 from mtkit.runs.train import train
 from mtkit.tokens.spelling import checksum
 from mtkit.tokens.word_record import WordRecord, load_words, save_words
@@ -96,6 +96,14 @@ def test_an_adapted_model_knows_the_words_of_its_base(runs, tmp_path):
     copied = bundle_file(read_bundle(tmp_path / "out"), "alignment.npz")
     assert copied is not None and copied.read_bytes() == (base.folder / "alignment.npz").read_bytes()
     assert load_words(tmp_path / "out" / "words.npz") == of_both
+
+
+def test_a_token_that_an_imported_model_never_writes_stays_so_after_tuning():
+    """Training begins at -30, from where a memory with many unknown characters teaches <unk>."""
+    base, tuned = torch.tensor([-30_000.0, -20.0, 1.0]), torch.tensor([-29.0, -10.0, 2.0])
+    mean = interpolated({"output.bias": base, "norm.bias": base}, {"output.bias": tuned, "norm.bias": tuned}, 1.0)
+    assert mean["output.bias"].tolist() == [-30_000, -10, 2]
+    assert mean["norm.bias"].tolist() == tuned.tolist()
 
 
 def test_a_tuned_model_knows_the_words_of_the_model_that_it_began_with(runs, tmp_path, config_of, monkeypatch):
