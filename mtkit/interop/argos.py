@@ -26,6 +26,7 @@ from mtkit.interop.handover import write_readme
 from mtkit.interop.imported import Languages
 from mtkit.interop.parity import ComparedText, Parity, Tolerance
 from mtkit.interop.support import Quantization
+from mtkit.interop.vocabulary import with_language_pieces
 from mtkit.languages import english_name, primary_code
 from mtkit.tokens.tokenizer import language_of_piece, language_piece
 
@@ -50,7 +51,7 @@ def import_model(path: Path, out: Path, languages: Languages | None = None) -> N
         folder = Path(temporary)
         try:
             _unpack(path, folder)
-            named, prefix = _languages(folder / _METADATA)
+            named, prefix = _languages(folder)
             src, tgt = folder / _TOKENIZER, folder / _TGT_TOKENIZER
             tokenizers = ctranslate2.Tokenizers(src, tgt if tgt.exists() else src)
             ctranslate2.import_model(folder / "model", out, languages or named, tokenizers, prefix)
@@ -109,8 +110,12 @@ def _check_parts(path: Path, members: dict[str, zipfile.ZipInfo]) -> None:
         raise DataError(f"{path}: contains no {_TOKENIZER}{instead}")
 
 
-def _languages(path: Path) -> tuple[Languages, str | None]:
-    """Return the direction, and the token that Argos Translate makes translations start with."""
+def _languages(folder: Path) -> tuple[Languages, str | None]:
+    """Return the direction, and the token that Argos Translate makes translations start with.
+
+    In a package of a model of many languages, tokens name the languages exactly: its codes have zh for each Chinese.
+    """
+    path = folder / _METADATA
     try:
         metadata: Any = parse_json(path.read_bytes())
     except ValueError as error:
@@ -118,7 +123,11 @@ def _languages(path: Path) -> tuple[Languages, str | None]:
     codes = [metadata.get(key) for key in ("from_code", "to_code")] if isinstance(metadata, dict) else []
     if not codes or not all(isinstance(code, str) and code for code in codes):
         raise DataError(f"{path}: from_code and to_code do not name two languages")
-    return Languages(*map(str, codes)), metadata.get("target_prefix")
+    prefix = metadata.get("target_prefix")
+    tokens = ctranslate2.fixed_source_token(folder / "model"), prefix if isinstance(prefix, str) else ""
+    exact = [language_of_piece(piece) for piece in with_language_pieces(tokens)]
+    src, tgt = (one or str(code) for one, code in zip(exact, codes, strict=True))
+    return Languages(src, tgt), prefix
 
 
 def export_bundle(

@@ -207,6 +207,17 @@ def test_argos_translate_gets_the_translations_without_knowing_of_languages(make
     assert (data.src_lang, data.tgt_lang) == ("eng_Latn", "fra_Latn")
 
 
+@pytest.mark.parametrize("direction", [("eng_Latn", "zho_Hans"), ("zho_Hant", "eng_Latn")])
+def test_a_package_names_the_kind_of_chinese_by_its_tokens(make_m2m100, tmp_path, direction):
+    folder = make_m2m100(tmp_path / "hf", codes=["deu_Latn", "eng_Latn", "fra_Latn", "zho_Hans", "zho_Hant"])
+    huggingface.import_model(folder, tmp_path / "bundle", Languages(*direction))
+    bundle, out = load_bundle(tmp_path / "bundle"), tmp_path / "package.argosmodel"
+    argos.export_bundle(bundle, out, "float32", [tagged(bundle)], TOLERANCE, 1)
+    argos.import_model(out, tmp_path / "again")
+    data = read_bundle(tmp_path / "again").config.data
+    assert (data.src_lang, data.tgt_lang) == direction
+
+
 def test_another_model_of_many_languages_is_refused(train_spm, tmp_path):
     spm = train_spm(ENGLISH + FRENCH)
     tokenizer = sentencepiece.SentencePieceProcessor(model_proto=spm)

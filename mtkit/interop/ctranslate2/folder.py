@@ -116,6 +116,12 @@ def import_model(
     save_imported(out, state, cfg, models, DecodeConfig(), named, origin)
 
 
+def fixed_source_token(folder: Path) -> str:
+    """Return the token that CTranslate2 puts before each source; "" if there is none."""
+    settings = _settings(folder)
+    return str(settings["bos_token"]) if settings["add_source_bos"] else ""
+
+
 def _has_ids_of_mtkit(side: Vocabulary) -> bool:
     """Return whether the rows are the pieces of mtkit; <start> may have the name of a language, as in exports."""
     own, names = distinct(names_of(side.model)), side.names
