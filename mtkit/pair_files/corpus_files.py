@@ -28,9 +28,8 @@ def read_one_file(
     """
     one_file.check_extension(path)
     tally = Tally() if tally is None else tally
+    _check_encodings(path, encodings)
     extension = one_file.extension(path)
-    if encodings and extension in (*one_file.STATES_ITS_ENCODING, ".zip"):
-        raise UsageError(f"--encoding: {path} declares its encoding itself; correct it there, or leave the option out")
     if extension == ".zip":
         yield from archive.pairs(path, langs, tally)
         return
@@ -65,13 +64,23 @@ def _position(file: BinaryIO) -> int:
         return 0
 
 
-def own_languages(path: Path) -> Languages | None:
-    """Return the languages named at the beginning of a file with both sides; None if there are not exactly two."""
+def _check_encodings(path: Path, encodings: Sequence[str]) -> None:
+    if encodings and one_file.extension(path) in (*one_file.STATES_ITS_ENCODING, ".zip"):
+        raise UsageError(f"--encoding: {path} declares its encoding itself; correct it there, or leave the option out")
+
+
+def own_languages(path: Path, encodings: Sequence[str] = ()) -> Languages | None:
+    """Return the languages named at the beginning of a file with both sides; None if there are not exactly two.
+
+    encodings: as in `read_one_file`.
+    """
     one_file.check_extension(path)
+    _check_encodings(path, encodings)
     if (extension := one_file.extension(path)) == ".zip":
         return archive.own_languages(path)
     with reading(path) as file:
-        return one_file.own_languages(file, extension, str(path))
+        text = as_utf8(file, str(path), encodings, counting=False) if encodings else file
+        return one_file.own_languages(text, extension, str(path))
 
 
 def check_outputs(outputs: Sequence[Path], langs: Languages) -> None:

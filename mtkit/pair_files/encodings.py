@@ -78,12 +78,14 @@ def check_encodings(names: Sequence[str]) -> None:
             raise UsageError(f"--encoding {','.join(names)}: {name} cannot be tried line by line; give it alone")
 
 
-def as_utf8(file: BinaryIO, name: str, encodings: Sequence[str]) -> BinaryIO:
+def as_utf8(file: BinaryIO, name: str, encodings: Sequence[str], *, counting: bool = True) -> BinaryIO:
     """Return a reader of the file's text in UTF-8. Several encodings are tried in this order on each line.
 
-    If there is one, a byte order mark counts more than it.
+    If there is one, a byte order mark counts more than it. If there are several, and counting, the end of the file
+    logs how many lines each of them fitted.
     """
-    chunks = _one_encoding(file, name, encodings[0]) if len(encodings) == 1 else _by_line(file, name, encodings)
+    one = len(encodings) == 1
+    chunks = _one_encoding(file, name, encodings[0]) if one else _by_line(file, name, encodings, counting)
     return io.BufferedReader(_Stream(chunks))
 
 
@@ -108,7 +110,7 @@ def _one_encoding(file: BinaryIO, name: str, encoding: str) -> Iterator[bytes]:
         raw = file.read(_CHUNK_BYTES)
 
 
-def _by_line(file: BinaryIO, name: str, encodings: Sequence[str]) -> Iterator[bytes]:
+def _by_line(file: BinaryIO, name: str, encodings: Sequence[str], counting: bool) -> Iterator[bytes]:
     number, rest, counts = 1, b"", Counter[str]()  # lines with letters that are not ASCII, by encoding
     while raw := file.readline(_CHUNK_BYTES):  # pieces of a long line are decoded with what follows
         rest += raw
@@ -118,6 +120,8 @@ def _by_line(file: BinaryIO, name: str, encodings: Sequence[str]) -> Iterator[by
         number, rest = number + 1, b""
     if rest:
         yield _decoded(rest, name, number, encodings, counts).encode("utf-8")
+    if not counting:
+        return
     found = ", ".join(f"{counted(counts[encoding], 'line')} in {encoding}" for encoding in encodings)
     log.info(f"{name}: {found}, the rest in ASCII" if counts.total() else f"{name}: every line is in ASCII")
 

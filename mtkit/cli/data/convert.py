@@ -33,6 +33,6 @@ def convert(
 
     names = encoding.split(",") if encoding else []
     encodings.check_encodings(names)
-    files, languages = sources.find_corpora(corpora, langs)
+    files, languages = sources.find_corpora(corpora, langs, names)
     tally = conversion.convert(files, languages, output, names)
     log.info(f"{' '.join(map(str, output))}: {tally}")

@@ -24,12 +24,15 @@ from mtkit.pair_files.pairs import Languages
 _LONGEST_SHOWN = 70  # characters of --langs
 
 
-def find_corpora(arguments: Sequence[Path], langs: str | None = None) -> tuple[list[CorpusFiles], Languages]:
+def find_corpora(
+    arguments: Sequence[Path], langs: str | None = None, encodings: Sequence[str] = ()
+) -> tuple[list[CorpusFiles], Languages]:
     """Return the corpora and their source and target language; UNNAMED if nothing shows the languages.
 
     An argument is a file with both sides, a config (its data.train is meant), or one of two text files in a row, the
     sides of one corpus. langs: such as "en-de"; default: a config's languages, those in the names of the files, or the
-    files' own if they have two. Two text files whose names end in the languages the other way round change places.
+    files' own if they have two. encodings: of files that are not in UTF-8. Two text files whose names end in the
+    languages the other way round change places.
     Raises DataError for a file that does not exist, UsageError for arguments that do not fit together.
     """
     wanted = None if langs is None else parse_langs(langs)
@@ -49,7 +52,7 @@ def find_corpora(arguments: Sequence[Path], langs: str | None = None) -> tuple[l
     for path in (path for corpus in files for path in corpus.paths):
         if not path.exists():
             raise DataError(f"{path}: no such file")
-    found = wanted or _common([*configured, *(named for corpus in files if (named := _languages(corpus)))])
+    found = wanted or _common([*configured, *(named for corpus in files if (named := _languages(corpus, encodings)))])
     return [_with_languages(corpus, found) for corpus in files], found
 
 
@@ -132,13 +135,13 @@ def _two_files(first: Path, second: Path, wanted: Languages | None) -> CorpusFil
     return CorpusFiles(src=first, tgt=second)
 
 
-def _languages(corpus: CorpusFiles) -> Languages | None:
+def _languages(corpus: CorpusFiles, encodings: Sequence[str]) -> Languages | None:
     """Return the languages that a corpus' file names, or the file itself, show."""
     if corpus.src and corpus.tgt:
         src, tgt = language_in_name(corpus.src), language_in_name(corpus.tgt)
         return (src, tgt) if src and tgt else None
     named = languages_in_name(corpus.paths[0])
-    return corpus.langs or named or (own_languages(corpus.file) if corpus.file else None)
+    return corpus.langs or named or (own_languages(corpus.file, encodings) if corpus.file else None)
 
 
 def _common(languages: Sequence[Languages]) -> Languages:

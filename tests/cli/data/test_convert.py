@@ -81,6 +81,15 @@ def test_text_that_is_not_utf8_names_the_option_that_reads_it():
     assert not Path("out.tsv").exists()
 
 
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-8,cp1252"])
+def test_a_table_of_excel_in_another_encoding_is_read(encoding):
+    Path("t.csv").write_bytes("English;German\r\ntall;größer\r\nnice;schön\r\n".encode("cp1252"))
+    result = convert("t.csv", "-o", "out.tsv", "--encoding", encoding)
+    assert result.exit_code == 0, result.stderr
+    assert Path("out.tsv").read_text() == "tall\tgrößer\nnice\tschön\n"
+    assert result.stderr.count("2 lines in cp1252") == ("," in encoding)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
