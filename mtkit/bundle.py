@@ -284,7 +284,9 @@ def _bundle_in(path: Path) -> Path:
         hint = hint_of_hub(path) or "a model is a run or bundle folder, such as runs/NAME"
         raise BundleError(f"{path}: no such folder; {hint}")
     if not path.is_dir():
-        raise BundleError(f"{path}: a file, but a model is a run or bundle folder; did you mean {path.parent}?")
+        is_inside = _is_run(path.parent) or (path.parent / MANIFEST).is_file()
+        hint = f"; did you mean {path.parent}?" if is_inside else ", such as runs/NAME"
+        raise BundleError(f"{path}: a file, but a model is a run or bundle folder{hint}")
     if any((path / name).exists() for name in ("model.safetensors", "src.spm")) and not _is_run(path):
         raise BundleError(f"{path}: a bundle without its {MANIFEST}; {_remedy(path)}")
     if _is_run(path) and (path / "model").is_dir():

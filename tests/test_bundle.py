@@ -237,6 +237,15 @@ def test_without_any_model_the_error_names_the_remedy(tmp_path, monkeypatch):
         find_model()
 
 
+@pytest.mark.parametrize("is_bundle", [True, False])
+def test_a_file_given_as_a_model_suggests_its_folder_only_if_that_is_a_model(tmp_path, is_bundle):
+    (tmp_path / ("manifest.json" if is_bundle else "other.json")).write_text("{}")
+    (tmp_path / "text.en").write_text("one\n")
+    with pytest.raises(BundleError, match="a file, but a model is a run or bundle folder") as error:
+        find_model(tmp_path / "text.en")
+    assert (f"did you mean {tmp_path}?" in str(error.value)) == is_bundle
+
+
 @pytest.mark.parametrize(
     ("name", "is_hub"),
     [("Helsinki/opus-en-fr", True), ("runs/nothing", False), ("nothing", False), ("a/b/c", False), ("/a/b", False)],
