@@ -302,7 +302,7 @@ def test_a_folder_that_is_not_a_model_is_described(bundle, tmp_path, monkeypatch
     (bundle / "manifest.json").unlink()
     for path, message in {
         "none": "none: no such",
-        "photos/a.jpg": r"photos/a\.jpg: a file, .* photos\?",
+        "photos/a.jpg": r"photos/a\.jpg: a file, .* such as runs/NAME$",
         "photos": r"photos .* a\.jpg, b\.jpg, c\.jpg, d\.jpg, e\.jpg, \.\.\.; ",
         "empty": "empty .*empty; ",
         "run": "run has no model/ yet: ",
