@@ -354,6 +354,21 @@ def test_a_model_of_another_system_is_imported_first(tmp_path, monkeypatch, name
     assert len({*imported}) == 2
 
 
+def test_a_language_of_the_other_side_makes_another_base(tmp_path, monkeypatch):
+    bases: list[Path] = []
+
+    def import_model(path, out, src_lang, tgt_lang):
+        bases.append(out)
+        raise MtkitError("enough")
+
+    monkeypatch.setattr("mtkit.cli.shipping.import_model.import_model", import_model)
+    (tmp_path / "model.npz").write_bytes(b"PK\x03\x04")
+    memory = write_lines(tmp_path / "memory.tsv", ["a\tb"])
+    for side in ("--src-lang", "--tgt-lang"):
+        mtkit(tmp_path / "model.npz", memory, "--out", tmp_path / "out", side, "pt")
+    assert len({*bases}) == 2
+
+
 def test_the_options_of_an_import_that_needs_some_are_those_of_the_import(tmp_path, monkeypatch):
     def import_model(path, out, src_lang, tgt_lang):
         raise MtkitError("no vocabulary; give --src-spm")

@@ -112,7 +112,9 @@ def _base(model: Path, out: Path, src_lang: str | None, tgt_lang: str | None) ->
             )
         return find_model(model)
     files = [model] if model.is_file() else sorted(path for path in model.iterdir() if path.is_file())
-    facts = " ".join([*(sha256_file(path) for path in files), *filter(None, (src_lang, tgt_lang))])
+    facts = " ".join(
+        [*(sha256_file(path) for path in files), *([f"{src_lang} {tgt_lang}"] if src_lang or tgt_lang else [])]
+    )
     base = out / f"base-{hashlib.sha256(facts.encode()).hexdigest()[:12]}"  # another model gets another folder
     if not (base / MANIFEST).exists():
         try:
