@@ -18,7 +18,7 @@ from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.data.sample import read_sample
 from mtkit.interop.bergamot.reading import rules, write_words
 from mtkit.text.lines import keep_edges
-from mtkit.text.sentences import sentences
+from mtkit.text.sentences import MASKS, sentences
 from mtkit.tokens.openings import missing_mark
 from mtkit.tokens.protected import Protector
 from mtkit.tokens.spelling import Spelling, misspelt
@@ -196,6 +196,13 @@ def test_tags_stay_and_the_marks_around_them_follow_the_text(called):
     assert read["words"] == [["teh", "the"]]
     assert (heading, marked) == ("<p>Contactez-<b>nous</b></p>", "<i>Il pleut.</i>")
     assert bare == "<b>Nom</b>:"
+
+
+@needs_node
+def test_text_with_the_character_that_stands_for_tags_keeps_its_tags(called):
+    html = f"see {chr(MASKS[-1])} <b>teh</b> house {chr(MASKS[-1])}"
+    [read] = called([["readTagged", html]])
+    assert read["text"] == html.replace("teh", "the")
 
 
 @needs_node

@@ -184,9 +184,14 @@ function readerOf(rules, record) {
   // Put a private character in the place of each part that stays as it is (mtkit.tokens.protected): it ends no sentence.
   function masked(line) {
     const meets = ([from, to], others) => others.some(([start, end]) => start < to && from < end);
+    let covered = 0;
     const runs = line.length >= rules.longestWord ? spans(patterns.longRun, line) : [], whole = [];
     const matches = prose.flatMap(pattern => spans(pattern, line)).sort((one, other) => one[0] - other[0] || other[1] - one[1]);
-    for (const span of matches) if (span[0] < span[1] && !meets(span, whole)) whole.push(span);
+    for (const [from, to] of matches) {
+      if (from === to || from < covered) continue;
+      whole.push([from, to]);
+      covered = to;
+    }
     const values = new Map();
     let text = "", at = 0, code = rules.firstMask;
     for (const [start, end] of [...whole.filter(span => !meets(span, runs)), ...runs].sort(([one], [other]) => one - other)) {
@@ -253,9 +258,11 @@ function readerOf(rules, record) {
 
   const partsOf = html => /^((?:\s|<(?:"[^"]*"|[^"<>])*>)*)([^]*?)((?:\s|<(?:"[^"]*"|[^"<>])*>)*)$/.exec(html).slice(1);
 
+  const tagOrMask = new RegExp(`<(?:"[^"]*"|[^"<>])*>|${String.fromCodePoint(rules.lastMask)}`, "gu"); // text may have it
+
   function readTagged(html) {
     const [before, inside, after] = partsOf(html), tags = [];
-    const mask = String.fromCodePoint(rules.lastMask), hidden = inside.replace(/<(?:"[^"]*"|[^"<>])*>/g, tag => (tags.push(tag), mask));
+    const mask = String.fromCodePoint(rules.lastMask), hidden = inside.replace(tagOrMask, tag => (tags.push(tag), mask));
     const {text, words} = read(hidden);
     return {text: before + text.replaceAll(mask, () => tags.shift()) + after, words};
   }
