@@ -43,6 +43,16 @@ UPDATED = """async () => {
   while (registration.installing) await new Promise(resolve => setTimeout(resolve, 20));
 }"""
 
+# Holds what is sent to the engine, until `release()`.
+HOLDING = """() => {
+  const post = worker.postMessage, held = [];
+  worker.postMessage = message => held.push(message);
+  window.release = () => {
+    worker.postMessage = post;
+    held.forEach(message => worker.postMessage(message));
+  };
+}"""
+
 # Answers every text with this one, instead of the engine.
 ANSWERING = """text => { worker.postMessage = ({id}) =>
   worker.dispatchEvent(new MessageEvent("message", {data: {id, result: [{target: {text}}]}})); }"""
@@ -161,6 +171,19 @@ def test_words_with_a_typo_are_read_as_others_and_shown(browser, exported):
         assert page.inner_text("#read-as") == ""
         translated(page, "the letters", "asked: the letters")
         translated(page, "<b>teh</b>", "HTML: <B>TEH</B>")
+
+
+def test_a_choice_during_a_translation_decides_about_the_text_as_it_stands(browser, exported):
+    with served(exported) as (_, address), open_page(browser, address) as page:
+        page.wait_for_selector("body[data-ready]")
+        page.evaluate(HOLDING)
+        page.fill("#text", "Read teh letters")
+        page.check("#as-typed")
+        page.evaluate("release()")
+        page.wait_for_function("!running")
+        assert page.inner_text("#translation") == "asked: Read teh letters"
+        page.uncheck("#as-typed")
+        page.get_by_text("asked: Read the letters", exact=True).wait_for()
 
 
 def test_a_sentence_without_a_mark_is_read_with_one_that_its_translation_does_not_keep(browser, exported):

@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+import re
 import unicodedata
 from collections import Counter
 from pathlib import Path
@@ -26,7 +27,8 @@ from mtkit.tokens.tokenizer import Tokenizer, train_tokenizer
 from mtkit.tokens.word_record import WordRecord, record_words
 from mtkit.translation.reading import Reader
 
-SCRIPT = (Path(mtkit.pages.__file__).parent / "templates" / "browser" / "reading.js").read_text(encoding="utf-8")
+SCRIPT_FOLDER = Path(mtkit.pages.__file__).parent / "templates" / "browser"
+SCRIPT = (SCRIPT_FOLDER / "reading.js").read_text(encoding="utf-8")
 READ = (
     SCRIPT
     + """
@@ -203,6 +205,14 @@ def test_text_with_the_character_that_stands_for_tags_keeps_its_tags(called):
     html = f"see {chr(MASKS[-1])} <b>teh</b> house {chr(MASKS[-1])}"
     [read] = called([["readTagged", html]])
     assert read["text"] == html.replace("teh", "the")
+
+
+@needs_node
+def test_html_is_read_by_lines_and_blocks_but_a_tag_stays_whole():
+    [block] = re.findall("const BLOCK = (.*/i);", (SCRIPT_FOLDER.parent / "browser.html.j2").read_text("utf-8"))
+    html = 'One\n<a title="is teh\n huose">two</a><p title="a > b">three</p>'
+    parts = in_node(f"return given.split({block});", html)
+    assert parts == ["One", "\n", '<a title="is teh\n huose">two</a>', '<p title="a > b">', "three", "</p>", ""]
 
 
 @needs_node
