@@ -36,8 +36,9 @@ class _AroundProgressBars(logging.Handler):
         time = f"{datetime.fromtimestamp(record.created).astimezone():%Y-%m-%dT%H:%M:%S%z} " if self._with_times else ""
         prefix = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
         line = time + prefix + record.getMessage()
-        if shown := sys.modules.get("tqdm"):  # without it there is no bar, and importing it takes 10 ms
-            shown.tqdm.write(line, file=sys.stderr)
+        # Without tqdm there is no bar, and importing it takes 10 ms. Another thread may be importing it now.
+        if bars := getattr(sys.modules.get("tqdm"), "tqdm", None):
+            bars.write(line, file=sys.stderr)
         else:
             print(line, file=sys.stderr)
 

@@ -2,6 +2,7 @@
 
 import io
 import sys
+import types
 from datetime import datetime
 
 import pytest
@@ -81,3 +82,10 @@ def test_lines_of_programs_that_run_for_days_begin_with_the_time(monkeypatch):
     time, said = stream.getvalue().split(" ", 1)
     assert said == "warning: hot\n"
     assert datetime.strptime(time, "%Y-%m-%dT%H:%M:%S%z").tzinfo is not None
+
+
+def test_a_line_is_written_while_another_thread_imports_the_bars(monkeypatch, capfd):
+    monkeypatch.setitem(sys.modules, "tqdm", types.ModuleType("tqdm"))  # without any names yet
+    set_up_logging(quiet=False)
+    log.info("half of the model is loaded")
+    assert capfd.readouterr().err == "half of the model is loaded\n"
