@@ -47,7 +47,8 @@ def test_import_loads_no_torch_until_a_name_needs_it():
     code = "import sys; sys.modules['torch'] = None; import mtkit; print('imported'); mtkit.train"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "imported\n")
-    assert done.stderr.splitlines()[-1].startswith("ModuleNotFoundError: No module named 'torch")
+    error = done.stderr.splitlines()[-1]  # its words depend on what is imported from torch first
+    assert error.startswith("ModuleNotFoundError: ") and "torch" in error
 
 
 def test_what_a_sentence_on_the_command_line_needs_loads_neither_torch_nor_the_settings_of_the_service():

@@ -41,7 +41,7 @@ if sys.argv[1] == "keep":
 def faults():
     torch.ones(12_000_000)  # more than the 32 MiB that glibc keeps by default
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-counts = [faults() for _ in range(15)]
+counts = [faults() for _ in range(40)]
 print(counts[-1] - counts[-11])
 """
     kept, not_kept = (
