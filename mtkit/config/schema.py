@@ -19,7 +19,9 @@ from mtkit.config.tokenizer import TokenizersConfig
 from mtkit.config.training import TrainConfig
 
 Task = Literal["translate", "classify"]
-Preset = Literal["tiny", "small", "base", "big", "student-tiny", "student-base-memory", "student-ct2"]
+Preset = Literal[
+    "tiny", "small", "base", "big", "student-shallow", "student-tiny", "student-base-memory", "student-ct2"
+]
 
 
 class Config(Section):
@@ -44,7 +46,8 @@ class Config(Section):
     model: Annotated[ModelConfig, BeforeValidator(expand_preset, json_schema_input_type=ModelConfig | Preset)] = Field(
         ModelConfig(),
         description="architecture of the network: its keys, or the name of a shape: tiny, small (the default), base, "
-        "big, or for fast decoding student-tiny, student-base-memory (both also for browsers) or student-ct2",
+        "big, or for fast decoding student-shallow, student-tiny, student-base-memory (all also for browsers) "
+        "or student-ct2",
     )
     train: TrainConfig = Field(TrainConfig(), description="how to train, and when to stop")
     decode: DecodeConfig = Field(DecodeConfig(), description="how to translate")

@@ -61,6 +61,7 @@ MEASURED = (
     MeasuredRun("student-tiny", "en-fr", 2666, 1.6, 3.62),
     MeasuredRun("student-tiny", "en-fr", 4772, 2.7, 3.97),
     MeasuredRun("student-tiny", "en-de", 5017, 2.8, 3.88),
+    MeasuredRun("student-shallow", "en-de", 5180, 3.0, 2.45),
 )
 
 
