@@ -23,7 +23,7 @@ from mtkit.augmentation.back_translation import (
 from mtkit.bundle import BundleFiles, find_model, read_bundle
 from mtkit.config.data import UNNAMED, TrainCorpus
 from mtkit.config.decoding import DecodeConfig
-from mtkit.config.distillation import DISTILLED, DistillConfig
+from mtkit.config.distillation import DISTILLED, DistillConfig, has_teachers_text
 from mtkit.config.reading.differences import differences
 from mtkit.config.schema import Config
 from mtkit.config.tags import tags_of
@@ -81,7 +81,7 @@ def _check_undistilled(cfg: Config, folder: Path) -> None:
             f"distill.{key}" for key, *_ in differences(DistillConfig().model_dump(), cfg.distill.model_dump())
         )
         raise ConfigError(f"{named}: needs a teacher; set distill.teachers, or give --teacher to mtkit distill")
-    if folder.exists() and not any(corpus.tsv and corpus.tsv.parent.name == DISTILLED for corpus in cfg.data.train):
+    if folder.exists() and not has_teachers_text(cfg.data.train):
         raise ConfigError(
             f"{folder}: this run learns from translations by teachers, but the config names none; give them again "
             "(distill.teachers, or --teacher of mtkit distill), choose another run_dir, or remove that folder to learn "

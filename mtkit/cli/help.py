@@ -71,7 +71,7 @@ class Command(TyperCommand):
     def sections(self, ctx: Any) -> dict[str, list[tuple[str, str]]]:
         """Return the rows of each heading: the spelling of an argument or option, and its meaning.
 
-        The heading of an optional option is its rich_help_panel in Typer.
+        The heading of an option that is not required is its rich_help_panel in Typer.
         """
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], _REQUIRED: []}
         for param in self.get_params(ctx):

@@ -1,9 +1,11 @@
 """The `distill` section of the config: how to train on teachers' translations."""
 
+from collections.abc import Iterable
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from mtkit.config.data import TrainCorpus
 from mtkit.config.section import ConfigPath, Section
 from mtkit.config.tags import check_tag
 
@@ -57,3 +59,8 @@ class DistillConfig(Section):
                 f"choose={self.choose} needs several translations, but n_best=1: raise n_best, for example to 5"
             )
         return self
+
+
+def has_teachers_text(corpora: Iterable[TrainCorpus]) -> bool:
+    """Return whether one of the corpora is text that a run's teachers have translated."""
+    return any(corpus.tsv and corpus.tsv.parent.name == DISTILLED for corpus in corpora)

@@ -134,7 +134,7 @@ class RunPlan:
     ends: dict[str, int | None]  # each limit, and the step that reaches it; None: unpredictable
     expect: str  # what so few steps are worth, in words; "" if they may be enough
     bleu: ExpectedBleu | None  # on dev at the end; None: the run is unlike those that the forecast rests on
-    bleu_of_longer: dict[int, ExpectedBleu]  # the same for a run with so many times the updates
+    bleu_of_longer: dict[int, ExpectedBleu]  # of runs that make 2, 4, ... times as many updates
     memory: MemoryPlan
     time: TimePlan
     disk: DiskPlan

@@ -99,7 +99,7 @@ def adapt(
 def _base(model: Path, out: Path, src_lang: str | None, tgt_lang: str | None) -> Path:
     """Return the bundle of a run or bundle folder; for a model of another system, import it to OUT/base-CHECKSUM.
 
-    Raises UsageError for languages of a model that has been imported, or trained, with others or the same.
+    Raises UsageError if languages are given for a run or bundle, whose config already names them.
     """
     from mtkit.bundle import MANIFEST, find_model
     from mtkit.files import sha256_file

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mtkit.config.distillation import DISTILLED
+from mtkit.config.distillation import has_teachers_text
 from mtkit.config.schema import Config
 from mtkit.data.encoded import EncodedCorpus, EncodedSide, Int64s
 from mtkit.tokens.special_ids import PAD_ID
@@ -39,7 +39,7 @@ class CurveNumbers(NamedTuple):
     slope: float
 
     def bleu(self, n_pairs: int, trigrams: float, millions: float) -> float:
-        """Return the BLEU after batches of so many million tokens."""
+        """Return the BLEU of a run. millions: of tokens in all its batches."""
         half = self.half * (n_pairs / 10_000) ** self.half_power
         return float(self.ceiling * trigrams**self.ceiling_power / (1 + (half / millions) ** self.slope))
 
@@ -81,7 +81,7 @@ def learning_curve(cfg: Config, train: EncodedCorpus, dev: Sequence[EncodedCorpu
     Such are larger ones, those without a budget, and those that learn a teacher's translations.
     """
     model, is_new = cfg.model, cfg.train.init_from is None and cfg.train.schedule == "schedule_free"
-    if cfg.distill.teachers or any(corpus.tsv and corpus.tsv.parent.name == DISTILLED for corpus in cfg.data.train):
+    if cfg.distill.teachers or has_teachers_text(cfg.data.train):
         return None
     n_layers = max(model.n_encoder_layers, model.n_decoder_layers)
     is_known = is_new and model.d_model == _WIDTH and n_layers <= _MOST_LAYERS and model.decoder == "attention"
