@@ -48,8 +48,16 @@ def test_dropped_documents_are_translated_and_downloaded(site, tmp_path):
 def test_the_list_of_documents_survives_a_reload(site):
     with site.open(refused=[404]) as page:
         choose(page)
+        sent: list = []
+        page.route("**/api/documents", lambda route: sent.append(route))
         page.set_input_files("#files", [as_file("a.txt"), as_file("b.txt")])
+        while len(sent) < 2:
+            page.wait_for_timeout(10)
+        sent[1].continue_()  # the second file is answered first
+        wait_for(page, "document.querySelectorAll('#jobs a').length === 1")
+        sent[0].continue_()
         wait_for(page, "document.querySelectorAll('#jobs a').length === 2")
+        page.unroute("**/api/documents")
         names = page.locator("#jobs .name").all_inner_texts()
         page.reload()
         wait_for(page, "document.querySelectorAll('#jobs a').length === 2")

@@ -33,7 +33,7 @@ async function watchJob(job, request) {
   try {
     let state = await patiently(job, request);
     job.id = state.id;
-    keepJobs(job);
+    keepJobs();
     for (let wait = POLL_S; !["done", "error"].includes(state.status); wait = Math.min(1.3 * wait, LONGEST_POLL_S)) {
       job.show(state);
       await pause(wait);
@@ -51,20 +51,20 @@ async function watchJob(job, request) {
 }
 
 // Until the tab is closed, the browser keeps which documents the page shows, so that it shows them again when reloaded.
-const jobs = new Set(); // those that the service has
-function keepJobs(job) {
-  if (job) jobs.add(job);
-  secrets.set("documents", [...jobs].map(({id, name}) => ({id, name})));
+const jobs = new Set(); // in the order of their rows; the service may answer in another
+const jobsOfService = () => [...jobs].filter(({id}) => id);
+function keepJobs() {
+  secrets.set("documents", jobsOfService().map(({id, name}) => ({id, name})));
 }
 function forgetJob(job) {
   jobs.delete(job);
   keepJobs();
 }
 function restoreJobs() {
-  if (jobs.size) return; // the page has asked the service again
+  if (jobsOfService().length) return; // the page has asked the service again
   for (const {id, name} of secrets.get("documents") ?? []) {
     const job = Object.assign(jobRow(name), {id});
-    keepJobs(job);
+    keepJobs();
     watchJob(job, () => ask(`documents/${id}`, {signal: job.signal}));
   }
 }
@@ -111,6 +111,7 @@ function jobRow(name) {
       at("jobs-status").textContent = `${name} is translated.`;
     },
   };
+  jobs.add(job);
   remove.addEventListener("click", () => {
     leaving.abort();
     row.remove();
