@@ -91,7 +91,7 @@ def _end(trainer: Trainer, model: Network, limits: Sequence[str]) -> TrainResult
     """Write the bundle with its scores in int8 and its export, and log the time of each part."""
     result = finish(trainer.run, trainer.state, model, limits)
     left = trainer.budget.left_for_export()
-    add_int8_scores(trainer.run, left)
+    add_int8_scores(trainer.run)
     add_export(trainer.run, left)
     log.info(trainer.budget.account())
     return result

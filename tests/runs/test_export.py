@@ -16,6 +16,7 @@ from mtkit.model import ops
 from mtkit.runs import export
 from mtkit.runs.averaging import average_checkpoints
 from mtkit.runs.train import train
+from mtkit.training.update.budget import Budget
 
 pytest.importorskip("ctranslate2")
 REAL = export.wants_export  # which other tests do without
@@ -67,6 +68,7 @@ def test_a_run_measures_what_int8_costs_on_each_dev_set(make_config, monkeypatch
             precisions.append(self.precision)
 
     monkeypatch.setattr("mtkit.training.validation.translation.NativeEngine", Noted)
+    monkeypatch.setattr(Budget, "left_for_export", lambda self: -1.0)  # even if the budget is used up
     bundle = train(make_config(**SHORT)).bundle
     assert (set(precisions), precisions[-1], precisions.count("int8")) == ({"fp32", "int8"}, "int8", 1)
     files = read_bundle(bundle)
