@@ -13,6 +13,7 @@ import pytest
 import sentencepiece
 import torch
 import yaml
+from fixtures.npz import read_npz
 
 from mtkit.bundle import load_bundle
 from mtkit.config.model import ModelConfig
@@ -30,7 +31,7 @@ SENTENCE = "I love the big cat."
 
 def marian_logits(path: Path, src: list[int], tgt: list[int]) -> np.ndarray:
     """Logits (T, V) after zeros and each of tgt, by Marian's definitions; all ids are Marian's."""
-    p = {name: array.astype(np.float64) for name, array in np.load(path).items() if name != "special:model.yml"}
+    p = {name: array.astype(np.float64) for name, array in read_npz(path).items() if name != "special:model.yml"}
     pre = "encoder_top_ln_scale" in p
     src_table, tgt_table = (p[f"{side}_Wemb" if f"{side}_Wemb" in p else "Wemb"] for side in ("encoder", "decoder"))
 
@@ -131,9 +132,9 @@ def test_exporting_an_import_restores_every_bit(make_marian, tmp_path, tied, pre
     path = make_marian(tmp_path / "marian", tied=tied, pre=pre)
     marian.import_model(path, tmp_path / "bundle")
     marian.export_bundle(tmp_path / "bundle", tmp_path / "exported")
-    before, after = np.load(path), np.load(tmp_path / "exported" / "model.npz")
-    assert set(before.files) == set(after.files)
-    for name in set(before.files) - {DESCRIPTION}:
+    before, after = read_npz(path), read_npz(tmp_path / "exported" / "model.npz")
+    assert set(before) == set(after)
+    for name in set(before) - {DESCRIPTION}:
         assert np.array_equal(before[name], after[name]), name
     for side in ("src", "tgt"):
         spms = [folder / f"{side}.spm" for folder in (path.parent, tmp_path / "exported")]
@@ -148,14 +149,14 @@ def test_the_decoder_starts_from_zeros_and_not_from_the_vocabularys_bos(make_mar
     """Marian trained with mtkit's tokenizers has <s> as a row of the output only."""
     path = make_marian(tmp_path / "marian", as_mtkit=True)
     marian.import_model(path, tmp_path / "bundle")
-    bundle, before = load_bundle(tmp_path / "bundle"), np.load(path)
+    bundle, before = load_bundle(tmp_path / "bundle"), read_npz(path)
     assert bundle.tgt_tokenizer.pieces([0, 1, 2, 3, 4]) == ["<pad>", "<unk>", "<start>", "</s>", "<s>"]
     table = bundle.model.tgt_embedding.weight.detach().numpy()
     assert not table[2].any()
     assert np.array_equal(table[[0, 1, 4, 3, 5]], before["decoder_Wemb"][:5])
     marian.export_bundle(tmp_path / "bundle", tmp_path / "exported")
-    after = np.load(tmp_path / "exported" / "model.npz")
-    assert all(np.array_equal(before[name], after[name]) for name in before.files if "special" not in name)
+    after = read_npz(tmp_path / "exported" / "model.npz")
+    assert all(np.array_equal(before[name], after[name]) for name in before if "special" not in name)
 
 
 @pytest.mark.parametrize("tie", ["none", "decoder", "all"])
@@ -198,10 +199,10 @@ def test_the_description_names_the_layer_that_aligns_words(n_layers, layer):
 def test_the_description_ends_with_one_nul_and_names_the_shape(make_marian, tmp_path):
     marian.import_model(make_marian(tmp_path / "marian"), tmp_path / "bundle")
     marian.export_bundle(tmp_path / "bundle", tmp_path / "exported")
-    text = np.load(tmp_path / "exported" / "model.npz")["special:model.yml"].tobytes()
+    text = read_npz(tmp_path / "exported" / "model.npz")["special:model.yml"].tobytes()
     assert text.endswith(b"\n\0")
     options = yaml.safe_load(text[:-1])
-    sizes = np.load(tmp_path / "marian" / "model.npz")
+    sizes = read_npz(tmp_path / "marian" / "model.npz")
     assert options["dim-vocabs"] == [len(sizes["encoder_Wemb"]), len(sizes["decoder_Wemb"])]
     assert (options["transformer-heads"], options["dec-depth"], options["transformer-preprocess"]) == (2, 2, "n")
 
@@ -228,8 +229,8 @@ class TestVocabulariesAsLists:
         marian.export_bundle(tmp_path / "bundle", tmp_path / "exported")
         for side in ("src", "tgt"):
             assert read_yml(tmp_path / "exported" / f"{side}.yml") == read_yml(vocabulary)
-        before, after = np.load(path), np.load(tmp_path / "exported" / "model.npz")
-        assert all(np.array_equal(before[name], after[name]) for name in before.files if "special" not in name)
+        before, after = read_npz(path), read_npz(tmp_path / "exported" / "model.npz")
+        assert all(np.array_equal(before[name], after[name]) for name in before if "special" not in name)
         marian.import_model(tmp_path / "exported" / "model.npz", tmp_path / "again")
         for name in ("model.safetensors", "src.spm", "tgt.spm"):
             assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "bundle" / name).read_bytes(), name
@@ -345,7 +346,7 @@ def claim(file, n_numbers):
 
 def test_other_files_are_refused_and_nothing_is_unpickled(make_marian, tmp_path):
     path = make_marian(tmp_path / "marian")
-    arrays = dict(np.load(path))
+    arrays = read_npz(path)
     cases = {
         "not an .npz file": lambda file: file.write(b"nothing"),
         "not an .npz file of plain arrays.*allow_pickle": lambda file: np.savez(
@@ -430,7 +431,7 @@ def converted(exported: Path, folder: Path) -> tuple[Any, sentencepiece.Sentence
 
     path = exported / "model.npz"
     # CTranslate2's own sinusoids have other rates than Marian's
-    np.savez(path, **dict(np.load(path)), Wpos=sinusoid_table(64, 16, marian=True).numpy())
+    np.savez(path, **read_npz(path), Wpos=sinusoid_table(64, 16, marian=True).numpy())
     processors = []
     for side in ("src", "tgt"):
         spm = sentencepiece.SentencePieceProcessor(model_file=str(exported / f"{side}.spm"))
