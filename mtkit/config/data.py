@@ -16,7 +16,7 @@ from pydantic import (
 
 from mtkit.config.section import ConfigPath, Section
 from mtkit.config.stages import ScoreSchedule, Stage, WeightSchedule, begins_with_the_run, changes, value_at
-from mtkit.config.tags import check_tag
+from mtkit.config.tags import Tag
 from mtkit.languages import code_of_name, language_in_name, languages_in_name
 
 UNNAMED = ("src", "tgt")  # the languages of a text whose languages are not known
@@ -48,7 +48,7 @@ class CorpusFiles(Section):
         description="source and target language in `file`, such as [en, de], if its format names languages; "
         "default: data.src_lang and data.tgt_lang, or else the two languages in the file",
     )
-    tag: str | None = Field(
+    tag: Tag | None = Field(
         None,
         description="token before each source sentence, such as <2de> or <news>, for the target language or the "
         "domain; separate several tags by spaces, such as <2de> <bt>",
@@ -56,7 +56,6 @@ class CorpusFiles(Section):
 
     @model_validator(mode="after")
     def _two_files_or_one(self) -> Self:
-        check_tag(self.tag)
         given = tuple(key for key in ("src", "tgt", "tsv", "file") if getattr(self, key) is not None)
         if given not in (("src", "tgt"), ("tsv",), ("file",)):
             raise ValueError("must have either both src and tgt, or tsv, or file")

@@ -6,7 +6,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from mtkit.config.section import ConfigPath, Section
-from mtkit.config.tags import check_tag
+from mtkit.config.tags import Tag
 
 LEAST_MATCH = 50  # percent: what has less in common with a text is of no use for its translation
 
@@ -94,7 +94,7 @@ class DecodeConfig(Section):
         le=100,
         description="lowest score, in percent, of a match in the memory to report; 100: only exact ones",
     )
-    tag: str | None = Field(
+    tag: Tag | None = Field(
         None, description="tag before each text, such as <2de>: one or several of the tags in the training text"
     )
     src_lang: str | None = Field(
@@ -178,7 +178,6 @@ class DecodeConfig(Section):
 
     @model_validator(mode="after")
     def _options_fit(self) -> Self:
-        check_tag(self.tag)
         self._give_way(beam_size=-(-self.beam_size // self.beam_groups) * self.beam_groups)
         if self.beam_size % self.beam_groups:
             raise ValueError(f"beam_groups={self.beam_groups} does not divide beam_size={self.beam_size}")

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from mtkit.config.data import TrainCorpus
 from mtkit.config.section import ConfigPath, Section
-from mtkit.config.tags import check_tag
+from mtkit.config.tags import Tag
 
 DISTILLED = "distilled"  # the folder of the run with the text that its teachers translated
 
@@ -33,7 +33,7 @@ class DistillConfig(Section):
         description="train on all n_best translations, or on the one closest to the original target side by this "
         "metric",
     )
-    tag: str | None = Field(
+    tag: Tag | None = Field(
         None,
         description="tag before each sentence for the teachers, such as <2de>; default: the tags of the corpus that "
         "the teachers know, or else the tag in the teachers' config",
@@ -50,7 +50,6 @@ class DistillConfig(Section):
 
     @model_validator(mode="after")
     def _the_beam_holds_them(self) -> Self:
-        check_tag(self.tag)
         self._give_way(beam_size=max(self.beam_size, self.n_best))
         if self.n_best > self.beam_size:
             raise ValueError(f"n_best={self.n_best} is more than beam_size={self.beam_size} returns: raise beam_size")

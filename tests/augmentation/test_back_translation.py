@@ -250,7 +250,7 @@ def test_noise_drops_a_tenth_and_depends_on_the_text():
         (("-i", "mono.txt", "-o", "mono.txt"), "different files: mono.txt, "),
         (("-i", "mono.txt", "-o", "a", "--rejected", "a"), "different files: mono.txt, "),
         (("-i", "mono.txt", "-o", "."), "--output .: this is a folder"),
-        (("-i", "mono.txt", "-o", "a", "--tag", "bt"), "--tag bt: must be a name without spaces in angle"),
+        (("-i", "mono.txt", "-o", "a", "--tag", "bt"), "--tag: bt must be a name without spaces in angle"),
         (
             ("-i", "mono.txt", "-o", "a", "--n-best", "9"),
             "9 translations per line are more than decode.beam_size=3",

@@ -150,9 +150,10 @@ def _corpus(tsv: Path | None, src: Path | None, tgt: Path | None, tag: str | Non
     files = {"src": src, "tgt": tgt, "tsv": tsv}
     absolute = {role: path.absolute() for role, path in files.items() if path is not None}
     try:
-        check_tag(tag)
+        if tag is not None:
+            check_tag(tag)
     except ValueError as error:
-        raise UsageError(f"--tag {tag}: {str(error).partition(': ')[2]}") from None
+        raise UsageError(f"--tag: {error}") from None
     return TrainCorpus(tag=tag, **absolute)
 
 
