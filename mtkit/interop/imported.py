@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeVar, get_args
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from torch import Tensor
 
 from mtkit.bundle import Bundle, save_bundle
@@ -17,7 +17,9 @@ from mtkit.config.augment import NOTHING
 from mtkit.config.data import UNNAMED
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.model import ModelConfig
+from mtkit.config.reading.problems import explain
 from mtkit.config.schema import Config
+from mtkit.config.section import Section
 from mtkit.config.tokenizer import Normalization, TokenizerConfig
 from mtkit.errors import DataError, MtkitError, UsageError
 from mtkit.files import sha256_file
@@ -27,7 +29,7 @@ from mtkit.tokens.languages import find_language
 from mtkit.tokens.sentencepiece_file import SentencePieceModel, parse
 from mtkit.tokens.tokenizer import SPACE
 
-_Section = TypeVar("_Section", bound=BaseModel)
+_Section = TypeVar("_Section", bound=Section)
 
 
 @dataclass(frozen=True)
@@ -89,13 +91,8 @@ def checked(section: type[_Section], values: Mapping[str, Any], path: Path | str
     try:
         return section.model_validate(values)
     except ValidationError as error:
-        problems = [
-            f"{'.'.join(map(str, problem['loc']))}={problem['input']}: {problem['msg']}"
-            if problem["loc"]
-            else problem["msg"]
-            for problem in error.errors(include_url=False)
-        ]
-        raise DataError(f"{path}: {'; '.join(problems).replace('Value error, ', '')}") from error
+        problems = [explain(details, values, {}, section) for details in error.errors(include_url=False)]
+        raise DataError(f"{path}: {'; '.join(map(str, problems))}") from error
 
 
 def number(options: Mapping[str, Any], key: str, default: float, path: Path | str) -> float:

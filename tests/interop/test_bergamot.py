@@ -339,7 +339,7 @@ def test_a_lexicon_of_another_vocabulary_is_refused(
     ("settings", "problem"),
     [
         ("- 1", "contains no settings"),
-        ("beam-size: many", "beam_size=many"),
+        ("beam-size: many", 'beam_size="many": must be a whole number'),
         ("max-length-factor: 0", r"max_len_factor=0\.0"),
         ("max-length-factor: .inf", "max-length-factor: inf"),
         ("since: 2024-99-99\nbeam-size: !!int x", ".*line 2: beam-size"),

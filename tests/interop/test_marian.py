@@ -397,7 +397,7 @@ def test_a_wrong_byte_anywhere_is_refused_or_has_no_effect(tmp_path):
     [
         ("normalize: -1", r"length_penalty=-1\.0: .* 0"),
         ("normalize: [1]", r"normalize: \[1\]"),
-        ("beam-size: many", "beam_size=many"),
+        ("beam-size: many", 'beam_size="many": must be a whole number'),
         (f"a: &a {'x' * 2000}\nb: [{'*a, ' * 1000}]", "cannot be read: line 4: aliases repeat"),
     ],
 )
