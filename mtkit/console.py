@@ -6,7 +6,10 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
+
+from mtkit.errors import MtkitError
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -68,6 +71,30 @@ def without_log() -> Iterator[None]:
         yield
     finally:
         log.setLevel(level)
+
+
+@contextmanager
+def shown_as(place: Path, scratch: Path) -> Iterator[None]:
+    """Give the place of what the user knows, instead of its temporary copy, in the log lines and errors of the block.
+
+    The readers of the copy know only its path, which no longer exists when the user reads the message.
+    """
+
+    def renamed(text: object) -> object:
+        return text.replace(str(scratch), str(place)) if isinstance(text, str) else text
+
+    def rename(record: logging.LogRecord) -> bool:
+        record.msg, record.args = renamed(record.getMessage()), ()
+        return True
+
+    log.addFilter(rename)
+    try:
+        yield
+    except MtkitError as error:
+        error.args = tuple(map(renamed, error.args))
+        raise
+    finally:
+        log.removeFilter(rename)
 
 
 _CURSOR_UP = "\x1b[A"

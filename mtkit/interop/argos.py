@@ -17,7 +17,7 @@ from typing import Any
 from mtkit.bundle import BundleFiles
 from mtkit.config.data import UNNAMED
 from mtkit.config.tags import tags_of
-from mtkit.console import counted, log
+from mtkit.console import counted, log, shown_as
 from mtkit.errors import DataError, MtkitError
 from mtkit.files import atomic_file, parse_json, write_text
 from mtkit.interop.ctranslate2 import folder as ctranslate2
@@ -49,14 +49,12 @@ def import_model(path: Path, out: Path, languages: Languages | None = None) -> N
     """
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        try:
-            _unpack(path, folder)
+        _unpack(path, folder)
+        with shown_as(path, folder):
             named, prefix = _languages(folder)
             src, tgt = folder / _TOKENIZER, folder / _TGT_TOKENIZER
             tokenizers = ctranslate2.Tokenizers(src, tgt if tgt.exists() else src)
             ctranslate2.import_model(folder / "model", out, languages or named, tokenizers, prefix)
-        except MtkitError as error:
-            raise type(error)(str(error).replace(str(folder), str(path))) from error
 
 
 def _unpack(path: Path, folder: Path) -> None:

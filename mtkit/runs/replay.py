@@ -2,11 +2,9 @@
 
 import hashlib
 import json
-import logging
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
@@ -18,8 +16,8 @@ from torch import Tensor
 
 from mtkit.config.reading.loading import load_written_config
 from mtkit.config.schema import Config
-from mtkit.console import counted, log, progress_bar
-from mtkit.errors import CheckpointError, ConfigError, MtkitError
+from mtkit.console import counted, log, progress_bar, shown_as
+from mtkit.errors import CheckpointError, ConfigError
 from mtkit.files import parse_json, sha256_file
 from mtkit.training.interruption import StopRequest
 from mtkit.training.metrics_log import MetricsLog, read_metrics
@@ -82,7 +80,7 @@ def replay(run_dir: Path, steps: int | None = None) -> Replay:
                 f"{run_dir}: nothing to compare after {counted(last_step - first_step, 'step')}: metrics.jsonl has a "
                 f"line every {counted(cfg.train.log_every, 'step')}; raise --steps, or omit it"
             )
-        with _named(run_dir, instead_of=scratch):
+        with shown_as(run_dir, scratch):
             cfg = cfg.model_copy(update={"run_dir": scratch})
             trainer = Trainer(prepare(cfg, scratch, Checkpoints(scratch / "checkpoints")))
             trainer.resume(older)
@@ -93,27 +91,6 @@ def replay(run_dir: Path, steps: int | None = None) -> Replay:
             replayed = scratch / "checkpoints" / f"step-{last_step}"
             parts = [*_compare_checkpoints(newer.folder, replayed, _optimizer_names(trainer)), *parts]
         return Replay(run_dir, first_step, last_step, newer.state.step, parts, _causes(newer.folder, trainer))
-
-
-@contextmanager
-def _named(run_dir: Path, instead_of: Path) -> Iterator[None]:
-    """Replace the scratch folder by the run's folder in the log lines and errors of the block."""
-
-    def renamed(text: object) -> str:
-        return str(text).replace(str(instead_of), str(run_dir))
-
-    def rename(record: logging.LogRecord) -> bool:
-        record.msg, record.args = renamed(record.getMessage()), ()
-        return True
-
-    log.addFilter(rename)
-    try:
-        yield
-    except MtkitError as error:
-        error.args = tuple(map(renamed, error.args))
-        raise
-    finally:
-        log.removeFilter(rename)
 
 
 def _config_of(run_dir: Path) -> Config:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import sentencepiece
-from fixtures.ctranslate2_folders import write_folder
+from fixtures.ctranslate2_folders import SPECIALS, write_folder
 from fixtures.interop import ENGLISH, FRENCH
 from safetensors.torch import load_file
 
@@ -54,6 +54,10 @@ def folder(train_spm, tmp_path_factory) -> Path:
 
 @pytest.fixture
 def files(folder) -> dict[str, bytes]:
+    return files_of(folder)
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
     """The files of a package by their names in it."""
     model = {f"model/{path.name}": path.read_bytes() for path in folder.iterdir() if path.suffix != ".model"}
     tokenizer = {"sentencepiece.model": (folder / "sentencepiece.model").read_bytes()}
@@ -77,6 +81,17 @@ def test_a_package_is_its_model_and_no_pickle_runs(folder, files, tmp_path, capl
     config = read_bundle(tmp_path / "bundle").config
     assert (config.data.src_lang, config.data.tgt_lang) == ("en", "fr")
     assert not config.model.src_end
+
+
+def test_a_warning_about_a_package_gives_the_place_in_it(train_spm, tmp_path, caplog):
+    spm = train_spm([*ENGLISH, *FRENCH])
+    tokenizer = sentencepiece.SentencePieceProcessor(model_proto=spm)
+    names = [*SPECIALS, *(tokenizer.id_to_piece(n) for n in range(3, tokenizer.get_piece_size() - 1))]
+    model = write_folder(tmp_path / "folder", spm, names=names)
+    path = write_package(tmp_path / "x.argosmodel", files_of(model))
+    argos.import_model(path, tmp_path / "bundle")
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert warnings and all(warning.startswith(f"{path}/model/") for warning in warnings)
 
 
 def refusal(path: Path, out: Path) -> str:
