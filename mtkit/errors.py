@@ -34,6 +34,10 @@ class DataError(MtkitError):
     """A text file, a corpus or an encoded corpus is unusable."""
 
 
+class UnnamedFiles(DataError):
+    """A model to import lacks files that options of `mtkit import` can name."""
+
+
 class BundleError(MtkitError):
     """A model folder is missing, incomplete, or differs from its manifest."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from mtkit.bundle import Bundle
 from mtkit.config.reading.yaml_text import yaml_value
-from mtkit.errors import DataError, MtkitError
+from mtkit.errors import DataError, MtkitError, UnnamedFiles
 from mtkit.files import parse_json
 from mtkit.interop.imported import Origin
 from mtkit.interop.vocabulary import (
@@ -53,12 +53,12 @@ def beside(model: Path) -> Sources:
     remedy = "give the model's vocabularies: --src-vocab FILE --tgt-vocab FILE"
     named = decoder_options(model).get("vocabs")
     if not isinstance(named, list) or len(named) != 2:
-        raise MtkitError(f"{model}: no {model.name}.decoder.yml beside it that names two vocabularies; {remedy}")
+        raise UnnamedFiles(f"{model}: no {model.name}.decoder.yml beside it that names two vocabularies; {remedy}")
     vocabularies = []
     for name in map(Path, named):
         candidates = [model.parent / name, model.parent / name.name]  # an absolute path may have moved
         if not (paths := [path for path in candidates if path.is_file()]):
-            raise MtkitError(f"{model}: its decoder config names {name}, which does not exist; {remedy}")
+            raise UnnamedFiles(f"{model}: its decoder config names {name}, which does not exist; {remedy}")
         vocabularies.append(paths[0])
     return Sources(*vocabularies)
 
@@ -103,7 +103,7 @@ def _from_spm(path: Path) -> Vocabulary:
 
 def _from_yml(path: Path, spm: Path) -> Vocabulary:
     if not spm.is_file():
-        raise MtkitError(
+        raise UnnamedFiles(
             f"{path}: a list of pieces, without the SentencePiece model that cuts text into them; put it there as "
             f"{spm}, or name it with --src-spm and --tgt-spm"
         )

@@ -22,7 +22,9 @@ from mtkit.cli import app
 from mtkit.config.durations import seconds_of
 from mtkit.engines.shortlist import SHORTLIST, Shortlist
 from mtkit.errors import DataError, MtkitError, TrainingError
+from mtkit.interop import marian_vocabulary
 from mtkit.interop.ctranslate2 import export as ctranslate2
+from mtkit.interop.ctranslate2.folder import Tokenizers
 from mtkit.interop.huggingface import folder as huggingface
 from mtkit.interop.parity import ComparedText, Tolerance
 from mtkit.runs.finish import TrainResult
@@ -369,16 +371,28 @@ def test_a_language_of_the_other_side_makes_another_base(tmp_path, monkeypatch):
     assert len({*bases}) == 2
 
 
-def test_the_options_of_an_import_that_needs_some_are_those_of_the_import(tmp_path, monkeypatch):
+def packed_for_one_processor(path: Path) -> None:
+    raise MtkitError(f"{path}: convert the model again with `marian-conv --gemm-type intgemm8`")
+
+
+@pytest.mark.parametrize(
+    ("problem", "option", "needs_import"),
+    [
+        (marian_vocabulary.beside, "--src-vocab", True),
+        (Tokenizers.find, "--src-spm", True),
+        (packed_for_one_processor, "--gemm-type", False),
+    ],
+)
+def test_only_an_import_that_lacks_files_advises_its_options(tmp_path, monkeypatch, problem, option, needs_import):
     def import_model(path, out, src_lang, tgt_lang):
-        raise MtkitError("no vocabulary; give --src-spm")
+        problem(path)
 
     monkeypatch.setattr("mtkit.cli.shipping.import_model.import_model", import_model)
     (tmp_path / "model.npz").write_bytes(b"PK\x03\x04")
     memory = write_lines(tmp_path / "memory.tsv", ["a\tb"])
     result = mtkit(tmp_path / "model.npz", memory, "--out", tmp_path / "out")
-    assert result.exit_code == 1 and "--src-spm" in result.stderr
-    assert f"mtkit import {tmp_path / 'model.npz'} --out" in result.stderr
+    assert result.exit_code == 1 and option in result.stderr
+    assert (f"mtkit import {tmp_path / 'model.npz'} --out" in result.stderr) is needs_import
 
 
 @pytest.mark.parametrize("form", ["hf", "float32", "float16", "int8"])

@@ -16,7 +16,7 @@ import typer
 from mtkit.cli.options import JsonOption, check_budget, check_other_folder
 from mtkit.cli.shipping import import_model as importing
 from mtkit.console import log
-from mtkit.errors import MtkitError, UsageError
+from mtkit.errors import UnnamedFiles, UsageError
 
 
 def adapt(
@@ -120,10 +120,8 @@ def _base(model: Path, out: Path, src_lang: str | None, tgt_lang: str | None) ->
         try:
             with redirect_stdout(sys.stderr):
                 importing.import_model(model, base, src_lang=src_lang, tgt_lang=tgt_lang)
-        except MtkitError as error:
-            if " --" not in str(error) or "--src-lang" in str(error):
-                raise
-            raise MtkitError(
+        except UnnamedFiles as error:
+            raise UnnamedFiles(
                 f"{error} (options of `mtkit import {model} --out FOLDER`: run that first, then adapt FOLDER)"
             ) from error
     return base

@@ -10,7 +10,7 @@ from typing import Any
 
 from mtkit.config.decoding import DecodeConfig
 from mtkit.engines.ctranslate2 import ABOUT
-from mtkit.errors import DataError, MtkitError
+from mtkit.errors import DataError, UnnamedFiles
 from mtkit.files import parse_json
 from mtkit.interop.ctranslate2.binary import read_ctranslate2_binary
 from mtkit.interop.ctranslate2.export import distinct
@@ -46,13 +46,13 @@ class Tokenizers:
 
     @classmethod
     def find(cls, folder: Path) -> "Tokenizers":
-        """Find them in a folder. Raises MtkitError if there are none."""
+        """Find them in a folder. Raises UnnamedFiles if there are none."""
         pairs = [*_SPMS, *((name, name) for name in _SHARED_SPMS)]
         for src, tgt in pairs:
             if (folder / src).is_file() and (folder / tgt).is_file():
                 return cls(folder / src, folder / tgt)
         names = ", ".join(f"{src} and {tgt}" for src, tgt in _SPMS)
-        raise MtkitError(
+        raise UnnamedFiles(
             f"{folder}: contains no tokenizers ({names}, or one of {', '.join(_SHARED_SPMS)}); give the model's "
             "SentencePiece models with --src-spm and --tgt-spm"
         )
