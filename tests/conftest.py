@@ -1,8 +1,10 @@
 """Define the tier `unit`, how tests are collected, and a browser; restore logging and signals after each test."""
 
 import gc
+import os
 import shutil
 import signal
+import sys
 from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
@@ -16,6 +18,10 @@ from mtkit.cores import usable_cores
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+
+# The tests start hundreds of processes, and three collect them: without bytecode, each would compile what it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 FIXTURES = [f"fixtures.{name}" for name in ("bundles", "interop", "m2m100", "runs", "subjects", "text")]
 
