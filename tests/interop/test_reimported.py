@@ -7,9 +7,11 @@ import pytest
 from fixtures.interop import ENGLISH
 from typer.testing import CliRunner
 
+from mtkit.bundle import load_bundle, read_bundle, save_bundle
 from mtkit.cli import app
 from mtkit.interop import marian
 from mtkit.interop.huggingface import marianmt
+from mtkit.tokens.special_ids import UNK_ID
 
 KINDS = {"marian": (marian, "to_parameters"), "hf": (marianmt, "to_tensors")}
 
@@ -51,6 +53,19 @@ def test_an_export_that_translates_otherwise_is_not_written(export, tmp_path, mo
     assert done.exit_code == 1
     assert "nats a token" in done.stderr and "not written" in done.stderr
     assert not Path(out).exists()
+
+
+def test_a_model_that_has_learned_to_write_unk_goes_back_to_marian_whose_engine_writes_none(make_marian, tmp_path):
+    marian.import_model(make_marian(tmp_path / "marian"), tmp_path / "base")
+    files, model = read_bundle(tmp_path / "base"), load_bundle(tmp_path / "base").model
+    model.output.bias.data[UNK_ID] = 99.0  # as a run from this model learns it from characters without pieces
+    spms = [tmp_path / "base" / f"{side}.spm" for side in ("src", "tgt")]
+    save_bundle(tmp_path / "tuned", model.state_dict(), files.config, *spms, training=files.manifest["training"])
+    (tmp_path / "text").write_text("".join(f"{line}\n" for line in ENGLISH[:3]))
+    arguments = ["export", "--to", "marian", "--model", tmp_path / "tuned", "--src", tmp_path / "text"]
+    done = CliRunner().invoke(app, [*map(str, arguments), "--out", str(tmp_path / "out")])
+    assert done.exit_code == 0, done.output
+    assert marian.marian_vocabulary.decoder_options(tmp_path / "out" / "model.npz")["allow-unk"] is False
 
 
 @pytest.mark.parametrize("to", KINDS)
