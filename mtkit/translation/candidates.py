@@ -1,6 +1,5 @@
 """The result of translating a line: its candidate translations and the suspected faults of the best one."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -89,15 +88,6 @@ class Translation:
     is_long: bool = False  # the line was too long for the model
     respelt: tuple[tuple[str, str], ...] = ()  # words that the model has read as others: as written, as read
     matches: "tuple[Match, ...]" = ()  # of a translation memory: the best one of the line, or of each of its segments
-
-    @property
-    def src_as_read(self) -> str:
-        """The line with the words that the model has read in the place of those with a typo."""
-        text, at = self.src, 0
-        for typed, read in self.respelt:  # in the order of the line
-            if match := re.compile(rf"(?<!\w){re.escape(typed)}(?!\w)").search(text, at):
-                text, at = text[: match.start()] + read + text[match.end() :], match.start() + len(read)
-        return text
 
     @property
     def text(self) -> str:

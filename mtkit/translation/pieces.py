@@ -37,7 +37,7 @@ class Piece:
     prefix: tuple[int, ...] = ()  # target tokens that begin the translation
     gap: str | None = None  # the white space before it; None: as much as the translation puts between its sentences
     case: Case | None = None  # how it is written, if the model reads it as ordinary sentences; see `Capitals.like`
-    respelt: tuple[tuple[str, str], ...] = ()  # the words that the model reads as others; see `Respelt.words`
+    respelt: Respelt | None = None  # if the model reads words as others
     is_of_long: bool = False  # it belongs to a line that was too long for the model
     inline: Inline | None = None  # the text with what is protected as codes, if the model reads the text without it
     match: "Match | None" = None  # the best one of a translation memory
@@ -46,6 +46,11 @@ class Piece:
     def is_settled(self) -> bool:
         """Whether a translation memory has the translation, so that the model does not read the text."""
         return self.match is not None and self.match.is_exact
+
+    @property
+    def as_read(self) -> str:
+        """The text with the words that the model reads in the place of those with a typo."""
+        return self.respelt.text if self.respelt else self.text
 
     @property
     def is_blank(self) -> bool:
@@ -158,9 +163,9 @@ class Cutter:
                 gap=source.gap,
                 inline=inline,
                 case=case,
-                respelt=words,
+                respelt=words if words.words else None,
             )
-            for source, of_text, each, inline, (_, case), (_, words) in rows
+            for source, of_text, each, inline, (_, case), words in rows
         ]
 
     def _inline(self, source: _Source) -> Inline | None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from mtkit.console import counted, log
-from mtkit.translation.candidates import Candidate, Translation
+from mtkit.translation.candidates import Candidate, Translation, join_segments
 from mtkit.translation.direction import DirectionCheck
 from mtkit.translation.piece_search import PieceSearch
 from mtkit.translation.pieces import Piece, with_prefix
@@ -85,7 +85,7 @@ class Session:
                 translation,
                 src=line,
                 matches=tuple(piece.match for piece in of_line if piece.match),
-                respelt=tuple(words for piece in of_line for words in piece.respelt),
+                respelt=tuple(words for piece in of_line if piece.respelt for words in piece.respelt.words),
             )
             for line, of_line, translation in zip(lines, pieces, reviewed, strict=True)
         ]
@@ -98,8 +98,9 @@ class Session:
         words = [f"{typed} as {read}" for translation in translations for typed, read in translation.respelt]
         self._add_respelt(len(words), words)
         if self.terms is not None:
-            for line, translation in enumerate(translations, start=first_line):
-                self.terms.add(self._reader.replaced(translation.src_as_read).text, translation.text, line)
+            for line, (of_line, translation) in enumerate(zip(pieces, translations, strict=True), start=first_line):
+                as_read = join_segments([piece.as_read for piece in of_line], [piece.gap for piece in of_line])
+                self.terms.add(self._reader.replaced(as_read).text, translation.text, line)
         return translations
 
     def _with_prefix(self, pieces: Sequence[Piece]) -> list[Piece]:

@@ -36,8 +36,8 @@ def test_terms_are_counted_in_the_text_as_it_was_read():
     session = translator.session()
     terminology = Mock(occurrences=lambda src: counted_in.append(src) or {})
     session.terms = TermReport(terminology)
-    session.translate(["i see tehs, teh hoouse.", "i see the house"])
-    assert counted_in == ["i see tehs, the house.", "i see the house"]
+    session.translate(["i see tehs, teh hoouse.", "i see the house", "i see teh.py, teh hoouse"])
+    assert counted_in == ["i see tehs, the house.", "i see the house", "i see teh.py, the house"]
 
 
 def test_text_stays_as_it_is_typed_where_it_is_protected_a_term_or_the_settings_say_so():
