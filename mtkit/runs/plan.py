@@ -28,7 +28,7 @@ from mtkit.runs.probe import Probe
 from mtkit.runs.record import parameters_by_part
 from mtkit.tokens.special_ids import UNK_ID
 from mtkit.training.preparation.auto_batch import resident_memory
-from mtkit.training.preparation.learning_curve import ExpectedBleu
+from mtkit.training.preparation.learning_curve import ExpectedBleu, learns_anew
 from mtkit.training.preparation.pace import worth_of
 from mtkit.training.preparation.prepare import prepare
 from mtkit.training.preparation.warm_start import inherit
@@ -161,7 +161,7 @@ def make_plan(cfg: Config, seconds: float = 30.0, since: float | None = None) ->
     since = time.monotonic() if since is None else since
     started = Checkpoints(run_dir / "checkpoints").exist()
     cfg = with_its_choices(inherit(cfg), started=started)
-    is_measured = cfg.train.init_from is None and not cfg.distill.teachers  # what the learning curve was fitted to
+    is_new = learns_anew(cfg)  # which the config of the probe no longer tells
     if started:  # the run has its own copy of what it took from train.init_from, which may be gone
         cfg = cfg.model_copy(update={"train": cfg.train.model_copy(update={"init_from": None})})
     left_out = []
@@ -177,7 +177,7 @@ def make_plan(cfg: Config, seconds: float = 30.0, since: float | None = None) ->
         trainer = Trainer(prepare(cfg, scratch, Checkpoints(scratch / "checkpoints"), since=since))
         probe = Probe(trainer, time.monotonic() - since, seconds)
         plan = replace(_plan(probe), left_out=left_out)
-    return plan if is_measured else replace(plan, bleu=None, bleu_of_longer={})
+    return plan if is_new else replace(plan, bleu=None, bleu_of_longer={})
 
 
 def _as_if_distilled(cfg: Config) -> Config:

@@ -75,17 +75,20 @@ class LearningCurve:
         return ExpectedBleu(middle * math.exp(-SPREAD), middle, min(100.0, middle * math.exp(SPREAD)))
 
 
+def learns_anew(cfg: Config) -> bool:
+    """Return whether a run begins with random weights, and learns text that no teacher has translated."""
+    return cfg.train.init_from is None and not cfg.distill.teachers and not has_teachers_text(cfg.data.train)
+
+
 def learning_curve(cfg: Config, train: EncodedCorpus, dev: Sequence[EncodedCorpus]) -> LearningCurve | None:
     """Return the curve of a run; None for runs unlike those measured.
 
-    Such are larger ones, those without a budget, and those that learn a teacher's translations.
+    Such are larger ones, those without a budget, and those that `learns_anew` excludes.
     """
-    model, is_new = cfg.model, cfg.train.init_from is None and cfg.train.schedule == "schedule_free"
-    if cfg.distill.teachers or has_teachers_text(cfg.data.train):
-        return None
+    model, has_budget = cfg.model, cfg.train.schedule == "schedule_free"
     n_layers = max(model.n_encoder_layers, model.n_decoder_layers)
-    is_known = is_new and model.d_model == _WIDTH and n_layers <= _MOST_LAYERS and model.decoder == "attention"
-    if not is_known or not _PAIRS[0] <= train.n_pairs <= _PAIRS[1]:
+    is_known = has_budget and model.d_model == _WIDTH and n_layers <= _MOST_LAYERS and model.decoder == "attention"
+    if not is_known or not learns_anew(cfg) or not _PAIRS[0] <= train.n_pairs <= _PAIRS[1]:
         return None
     known, wanted = np.unique(_trigrams(train.tgt)), np.concatenate([_trigrams(corpus.tgt) for corpus in dev])
     train.release()
