@@ -183,8 +183,8 @@ def read_yaml(path: str | Path) -> ParsedYaml:
 
 def _like_files(path: Path) -> str:
     try:
-        names = [entry.name for entry in path.parent.iterdir() if entry.suffix in (".yaml", ".yml")]
+        paths = {entry.stem: str(entry) for entry in path.parent.iterdir() if entry.suffix in (".yaml", ".yml")}
     except OSError:
         return ""
-    hint = did_you_mean(path.name, names, shown={name: str(path.parent / name) for name in names})
+    hint = did_you_mean(path.stem, paths, shown=paths)  # an equal extension alone says nothing
     return f"; {hint}" if hint else ""

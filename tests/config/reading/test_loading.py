@@ -347,3 +347,14 @@ def test_a_config_with_the_default_of_a_removed_key_loads_and_another_value_is_a
     load(tmp_path, MINIMAL.replace("data:\n", "data:\n  fuzzy: 0.0\n"))
     with pytest.raises(ConfigError, match=r"line \d+: data\.fuzzy: .* no longer .*remove it"):
         load(tmp_path, MINIMAL.replace("data:\n", "data:\n  fuzzy: 0.5\n"))
+
+
+@pytest.mark.parametrize(
+    ("typed", "hint"), [("smal.yaml", "small.yaml?"), ("small.yml", "small.yaml?"), ("x.yaml", "")]
+)
+def test_a_missing_file_brings_the_config_whose_name_is_alike_without_the_extension(tmp_path, typed, hint):
+    for name in ("small.yaml", "big.yaml"):
+        (tmp_path / name).touch()
+    with pytest.raises(ConfigError, match="no such file") as error:
+        load_config(tmp_path / typed, [])
+    assert str(error.value).endswith(hint or "no such file")
