@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from stat import S_ISREG
 
+from mtkit.console import log
 from mtkit.errors import UsageError
 from mtkit.pair_files import compression
 from mtkit.pair_files import lines as text_lines
@@ -33,15 +34,25 @@ def stdin_is_file() -> bool:
         return False
 
 
-def arriving_windows(max_lines: int) -> Iterator[list[str]]:
+def check_stdin(options: str = "--input") -> None:
+    """Raise UsageError if there is no standard input. options: give a file instead.
+
+    Commands call this before they load a model.
+    """
+    if sys.stdin is None:  # closed (<&-)
+        raise UsageError(f"standard input is closed; give a file with {options}, or pipe lines into the command")
+
+
+def arriving_windows(max_lines: int, what: str = "lines") -> Iterator[list[str]]:
     """Yield standard input in lists of 1 to max_lines lines, as soon as a line is there.
 
     So `tail -f` gives single lines, and a file gives full windows. The input must be UTF-8; a BOM and the CR of CRLF
     are dropped, and the last line needs no LF. Raises DataError with the line and byte if the input is not UTF-8 or a
-    line is too long, and UsageError if there is no standard input.
+    line is too long, and UsageError if there is no standard input. what: the lines, for a user at a terminal.
     """
-    if sys.stdin is None:  # closed (<&-)
-        raise UsageError("standard input is closed; give a file with --input, or pipe lines into the command")
+    check_stdin()
+    if sys.stdin.isatty():
+        log.info(f"reading {what} from the terminal; press Ctrl-D to finish")
     n_lines, max_bytes = 0, text_lines.max_line_bytes()
     for raw_lines in _arriving(max_lines, max_bytes):
         numbered = enumerate(raw_lines, start=n_lines + 1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import mtkit
-from mtkit.cli.lines import arriving_windows, line_writer
+from mtkit.cli.lines import arriving_windows, check_stdin, line_writer
 from mtkit.cli.options import OUTPUT, DecodeSetOption, DeviceOption, InputOption, ModelOption, OutputOption, valid_text
 from mtkit.console import log, progress_bar
 from mtkit.errors import DataError, UsageError
@@ -52,6 +51,8 @@ def classify(
 
     if text and input_path:
         raise UsageError("give either sentences or --input, not both")
+    if not text and not input_path:
+        check_stdin()
 
     folder = bundle.find_model(model)
     log.info(f"model: {folder}")
@@ -80,8 +81,6 @@ def _windows(classifier: mtkit.Classifier, text: list[str] | None, input_path: P
                 yield window
                 bar.update(len(window))
     else:
-        if sys.stdin is not None and sys.stdin.isatty():
-            log.info("reading lines from the terminal; press Ctrl-D to finish")
         yield from arriving_windows(classifier.window)
 
 

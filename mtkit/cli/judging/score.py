@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit.cli.lines import arriving_windows, line_writer
+from mtkit.cli.lines import arriving_windows, check_stdin, line_writer
 from mtkit.cli.options import OUTPUT, TEXT, DecodeSetOption, DeviceOption, ModelOption, OutputOption
 from mtkit.cli.sharing import (
     ExecutorOption,
@@ -82,6 +81,8 @@ def score(
             "--workers, --executor ray and --restart need a job from files to a file; give --src, --tgt and "
             "--output, too"
         )
+    if src is None:
+        check_stdin("--src and --tgt")
     folder = bundle.find_model(model)
     log.info(f"model: {folder}")
     decode = bundle.read_bundle(folder, overrides or []).config.decode
@@ -135,10 +136,8 @@ def _windows(src: Path | None, tgt: Path | None) -> Iterator[list[tuple[str, str
         yield from text_lines.windows(((pair.src, pair.tgt) for pair in pairs), WINDOW_PAIRS)
         return
 
-    if sys.stdin is not None and sys.stdin.isatty():
-        log.info("reading source, tab, target from the terminal; press Ctrl-D to finish")
     n_lines = 0
-    for lines in arriving_windows(WINDOW_PAIRS):
+    for lines in arriving_windows(WINDOW_PAIRS, "source, tab, target"):
         yield [_columns(line, n_lines + i) for i, line in enumerate(lines, start=1)]
         n_lines += len(lines)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from mtkit.cli.lines import stdin_is_file
+from mtkit.cli.lines import check_stdin, stdin_is_file
 from mtkit.cli.models import load_shared_translator, load_translator, model_folders, option_overrides
 from mtkit.cli.options import (
     DOCUMENT,
@@ -239,6 +239,8 @@ def translate(
     if workers is None and (looked_into or text) and not is_job:
         chosen["workers"] = 1  # the model must be in this process, or others would start too late
     _warn_of_arguments(text or [])
+    if not text and input_path is None and document_path is None:
+        check_stdin()
 
     settings = [*(overrides or []), *option_overrides({**chosen, "beam_size": beam_size})]
     folders = model_folders(models)

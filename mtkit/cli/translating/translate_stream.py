@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import mtkit
 from mtkit.cli.lines import arriving_windows, line_writer
-from mtkit.console import log, progress_bar
+from mtkit.console import progress_bar
 from mtkit.pair_files import lines as text_lines
 from mtkit.tokens import unseen_characters
 
@@ -56,9 +56,6 @@ def line_windows(
         return text_lines.windows(text, translator.window)
     if input_path:
         return _with_bar(input_path, encoding, translator.window)
-
-    if sys.stdin is not None and sys.stdin.isatty():
-        log.info("reading lines from the terminal; press Ctrl-D to finish")
     return arriving_windows(translator.window)
 
 

@@ -134,11 +134,12 @@ def test_output_may_go_to_an_open_pipe(run, expected):
         os.close(writing)
 
 
-def test_a_closed_standard_input_is_explained(shared_bundle):
-    command = [sys.executable, "-m", "mtkit", "--quiet", "translate", "--model", str(shared_bundle)]
+@pytest.mark.parametrize(("command", "option"), [("translate", "--input"), ("classify", "--input"), ("score", "--src")])
+def test_a_closed_standard_input_is_explained_before_a_model_is_loaded(shared_bundle, command, option):
+    command = [sys.executable, "-m", "mtkit", command, "--model", str(shared_bundle)]
     done = subprocess.run(["sh", "-c", 'exec "$@" <&-', "sh", *command], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("mtkit: standard input") and "--input" in done.stderr
+    assert done.stderr.startswith("mtkit: standard input") and option in done.stderr
 
 
 def test_stderr_says_which_model_unless_quiet(run, shared_bundle):
