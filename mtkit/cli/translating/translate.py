@@ -308,18 +308,36 @@ def _engine_for(engine: str | None, *, looked_into: bool) -> dict[str, object]:
 
 
 def _warn_of_arguments(texts: Sequence[str]) -> None:
-    """Warn about a sentence that is the name of a file, and a sentence without quotes; translate both anyway."""
+    """Warn about a sentence that is like the name of a file, and one without quotes; translate both anyway.
+
+    Not an error, because lists of words to translate have names of files, too.
+    """
     for text in texts:
-        if not any(c.isspace() for c in text) and len(text.encode()) < 256 and Path(text).is_file():
+        if any(c.isspace() for c in text) or len(text.encode()) >= 256:
+            continue
+        is_file, is_document = Path(text).is_file(), _is_named_like_document(text)
+        remedy = f"a document: mtkit translate --document {text} --output FILE"
+        if is_file and not is_document:
+            remedy = f"its lines: mtkit translate --input {text}"
+        if is_file or (is_document and len(texts) == 1):
             log.warning(
-                f"mtkit translates {text} as text, but a file has this name; to translate its lines: mtkit translate "
-                f"--input {text}"
+                f"mtkit translates {text} as text, but {'a' if is_file else 'no'} file has this name; to translate "
+                f"{remedy}"
             )
     if len(texts) > 1 and all(len(text.split()) == 1 for text in texts):
         log.warning(
             f"mtkit translates {len(texts)} words one by one; to translate a sentence, put it in quotes: "
             f'mtkit translate "{" ".join(texts)}"'
         )
+
+
+def _is_named_like_document(text: str) -> bool:
+    """Return whether the text ends in the file extension of a document that is not plain text."""
+    if not Path(text).suffix:
+        return False
+    from mtkit.documents.reading import format_named  # here, because a sentence needs no documents
+
+    return format_named(Path(text)) not in (None, "text")
 
 
 def _check_without_job(where: Where, *, restart: bool, looked_into: bool) -> None:

@@ -50,6 +50,29 @@ def test_sentences_on_the_command_line(run, expected):
     assert result.exit_code == 0
 
 
+@pytest.mark.parametrize(
+    ("texts", "exists", "facts"),
+    [
+        (["no.docx"], False, ["no file", "--document no.docx --output"]),
+        (["yes.docx"], True, ["a file", "--document yes.docx --output"]),
+        (["lines.txt"], True, ["a file", "--input lines.txt"]),
+        (["lines.txt"], False, []),
+        (["no.docx", "a b"], False, []),  # a list of texts
+        (["Node.js"], False, []),
+        (["See no.docx"], False, []),
+    ],
+)
+def test_a_text_like_the_name_of_a_file_brings_a_warning_and_is_translated(run, texts, exists, facts):
+    if exists:
+        Path(texts[0]).write_text("a")
+    result = run("--quiet", *texts)
+    assert result.exit_code == 0 and len(result.stdout.splitlines()) == len(texts)
+    warning = next(
+        (line for line in result.stderr.splitlines() if line.startswith(f"warning: mtkit translates {texts[0]} as")), ""
+    )
+    assert bool(warning) == bool(facts) and all(fact in warning for fact in facts)
+
+
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("last_end", [True, False])
 @pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
