@@ -5,7 +5,7 @@ row that the other system lacks is added, but the model never chooses it.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -316,10 +316,15 @@ def is_of_nllb(code: str) -> bool:
     return _NLLB.fullmatch(code) is not None
 
 
-def with_language_pieces(names: Sequence[str]) -> list[str]:
-    """Return the names with mtkit's pieces for the tokens of languages, __fr__ of M2M-100 or fra_Latn of NLLB."""
+def with_language_pieces(names: Sequence[str], of_text: Collection[str] = ()) -> list[str]:
+    """Return the names with mtkit's pieces for the tokens of languages, __fr__ of M2M-100 or fra_Latn of NLLB.
+
+    of_text: names that only look like these, such as __str__: the tokenizer has pieces of text for them.
+    """
 
     def renamed(name: str) -> str:
+        if name in of_text:
+            return name
         match = _M2M100.fullmatch(name)
         code = match[1] if match else name if is_of_nllb(name) else None
         return name if code is None else language_piece(code)

@@ -212,6 +212,16 @@ def test_a_folder_whose_files_do_not_fit_is_refused(spm, tmp_path, name, content
     assert all(fact in message for fact in [*facts, "" if content is None else name]), message
 
 
+def test_pieces_of_text_that_look_like_languages_stay_text(train_spm, tmp_path):
+    spm = train_spm(ENGLISH, user_defined_symbols=["__str__", "__lt__"])
+    folder = write_folder(tmp_path / "folder", spm, config={"decoder_start_token": "</s>"})
+    ctranslate2.import_model(folder, tmp_path / "bundle")
+    bundle = read_bundle(tmp_path / "bundle")
+    assert not bundle.config.model.end_first and bundle.src_tokenizer.languages() == []
+    tokenizer = bundle.tgt_tokenizer
+    assert {"__str__", "__lt__"} <= {*tokenizer.pieces(tokenizer.encode("a__str____lt__"))}
+
+
 def test_a_vocabulary_of_lines_is_read(spm, tmp_path):
     folder = write_folder(tmp_path / "folder", spm)
     ctranslate2.import_model(folder, tmp_path / "bundle")

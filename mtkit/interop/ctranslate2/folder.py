@@ -171,12 +171,13 @@ def _refuse_other_starts(
 
 def _side(folder: Path, side: str, settings: Mapping[str, Any], spm: Path) -> Vocabulary:
     path, names = _names(folder, {"src": "source", "tgt": "target"}[side])
-    names = with_language_pieces(names)
+    model = read_spm(spm)
+    names = with_language_pieces(names, {piece.text for piece in model.pieces})
     specials = {key: settings[f"{key}_token"] for key in ("unk", "eos", "bos")}
     if language_of_piece(specials["bos"]) is not None:  # of the source, which a package of Argos Translate has fixed
         del specials["bos"]
     pad = "<pad>" if "<pad>" in names else "<blank>"
-    return Vocabulary(path, read_spm(spm), names, Layout.from_names(names, path, pad=pad, **specials))
+    return Vocabulary(path, model, names, Layout.from_names(names, path, pad=pad, **specials))
 
 
 def _names(folder: Path, side: str) -> tuple[Path, list[str]]:
