@@ -17,6 +17,7 @@ PRIORS = Priors(two_one=12.0, two_two=float("inf"), gap=9.0, gap_line=2.0, noise
 _LEAST_SHARE = 0.3  # of the shorter file's lines that have a partner
 _UNLIKE_LINES = 10  # neighbouring pairs that must be poor before they are reported
 _UNLIKE_SCORE = -1.0  # nats a pair, on average
+_REPEAT_LINES = 50  # pairs after which a line that comes again tells something new
 
 # Lines in the other text's language
 _CLEAR = 3.0  # nats that speak for the other language, and ...
@@ -85,12 +86,13 @@ def diagnose(src: Iterable[str], tgt: Iterable[str], progress: Callable[[str], N
     swapped = np.zeros(len(everything), np.int64)
     if flags is not None:
         swapped = flags[0][everything.src[:, 0]] & flags[1][everything.tgt[:, 0]]
+    fresh = pairs.take(_not_repeated(pairs, src_side, tgt_side))
     slips = [
         *_missing(pairs, moved, len(src_side), len(tgt_side)),
         *_merged(everything),
         *(Slip("moved", (int(r.src[0, 0]), int(r.src[-1, 1])), (int(r.tgt[0, 0]), int(r.tgt[-1, 1]))) for r in moved),
         *_runs("swapped", everything, swapped.astype(np.float32) - 0.5, 1),
-        *_runs("unlike", pairs, _UNLIKE_SCORE - pairs.scores, _UNLIKE_LINES),
+        *_runs("unlike", fresh, _UNLIKE_SCORE - fresh.scores, _UNLIKE_LINES),
     ]
     slips.sort(key=lambda slip: (slip.src, slip.tgt))
     return Diagnosis(related_share(aligned), everything, swapped, slips, len(src_side), len(tgt_side))
@@ -145,6 +147,18 @@ def _runs(kind: Kind, pairs: Beads, evidence: Floats, fewest: int) -> Iterator[S
                 src, tgt = pairs.src[start:best_end], pairs.tgt[start:best_end]
                 yield Slip(kind, (int(src.min()), int(src.max())), (int(tgt.min()), int(tgt.max())))
             total = 0.0
+
+
+def _not_repeated(pairs: Beads, src: Side, tgt: Side) -> Flags:
+    """Return True for pairs of which no line stands in the pairs just before: a repeated one proves nothing more."""
+    last: dict[tuple[int, bytes], int] = {}
+    fresh = np.ones(len(pairs), np.bool_)
+    for place in range(len(pairs)):
+        for number, (side, lines) in enumerate(((src, pairs.src[place]), (tgt, pairs.tgt[place]))):
+            key = number, side.ids[slice(*side.starts[lines].tolist())].tobytes()
+            fresh[place] &= place - last.get(key, -_REPEAT_LINES) >= _REPEAT_LINES
+            last[key] = place
+    return fresh
 
 
 def swapped_lines(src: Side, tgt: Side, vocabulary: Vocabulary) -> tuple[Ints, Ints] | None:

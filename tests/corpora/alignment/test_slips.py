@@ -147,3 +147,18 @@ def test_hardly_any_text_against_much_is_no_relation(src):
     diagnosis = diagnose(src, much)
     assert not diagnosis.is_related
     assert diagnosis.n_tgt == 700
+
+
+def test_lines_that_are_repeated_are_no_passage_unlike_its_translation(sides):
+    """Their words stand nowhere else, so that nothing tells whether the pair is right, however often it comes."""
+    src, tgt = sides
+    src[100:100], tgt[100:100] = ["Good morning."] * 40, ["Guten Morgen."] * 40
+    assert diagnose(src, tgt).slips == []
+    src[100:140] = [f"Good {('morning', 'day', 'night')[i % 3]}." for i in range(40)]
+    assert diagnose(src, tgt).slips == []
+
+
+def test_a_passage_that_translates_something_else_in_its_place_is_found(sides):
+    tgt = sides[1]
+    tgt[100:120] = tgt[320:340][::-1]
+    assert ("unlike", True) in [(slip.kind, abs(slip.src[0] - 100) <= 3) for slip in diagnose(*sides).slips]
