@@ -126,6 +126,26 @@ def test_names_short_lines_and_sentences_stay(text):
     assert Capitals(frequent, "en", "fr").usual(text) is None
 
 
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        ("I See Dogs.", "I see dogs."),
+        ("I See Dogs", None),  # it may be a name
+        ("Paris See Dogs.", None),
+        ("I, Paris Haus.", None),
+    ],
+)
+def test_a_sentence_with_capitals_needs_no_frequent_word_but_its_first(text, known):
+    def rare(words: str) -> float:
+        return sum(
+            7 if word == "I" else nats(word) + 4 * word.istitle() * (word not in ("Paris", "Haus"))
+            for word in words.split()
+        )
+
+    usual = Capitals(rare, "en", "fr").usual(text)
+    assert (usual and usual.text) == known
+
+
 def test_a_model_that_knows_titles_reads_them():
     assert Capitals(lambda words: 7.0 * len(words.split()), "en", "fr").usual("In The Old House") is None
 
