@@ -16,7 +16,7 @@ BREAK_TAG = re.compile(r"<br\s{0,9}/?>", re.IGNORECASE)
 _BREAK = re.compile(rf"(?:\b{PATH_START}|\\\\)\S*|(?P<break>[\n\t\f]|(?:\\[nrt])+|(?i:{BREAK_TAG.pattern}))")
 SAME_EDGES = ("…", "...", ".. .", "……"), (":", "："), (";", "；"), (",", "，", "、"), ("-", "–", "—", "―")
 _LAST = re.compile(r"\s?(?:…|\.{3}|[:;,]|(?<=\s)[-–—]|[–—])\s*\Z")
-_FIRST = re.compile(r"\s*(?:…|\.{3}|[–—-](?=\s)|[–—])\s*")
+_FIRST = re.compile(r"\A\s*(?:…|\.{3}|[–—-](?=\s)|[–—])\s*")
 PATTERNS = {"break": _BREAK, "listMark": _LIST_MARK, "last": _LAST, "first": _FIRST}  # for the page of browsers
 NEWLINE = re.compile(r"\r\n?|\n")
 

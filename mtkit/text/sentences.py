@@ -71,9 +71,9 @@ _ORDINAL = re.compile(  # German: im 19. Jahrhundert
     r"\s\d{1,3}\.$",
     re.IGNORECASE,
 )
-_OPENED = re.compile(r"[¿¡]+(?=[^¿¡?!]*\Z)")  # without the mark that closes it
+_OPENED = re.compile(r"(?<![¿¡])[¿¡]++(?=[^¿¡?!]*\Z)")  # without the mark that closes it
 GREEK_QUESTION = re.compile(r"[\u0370-\u03ff\u1f00-\u1fff]\s?;\Z")  # as people type U+037E
-_UNMARKED = re.compile(r"[\u0e00-\u0eff]\W*\Z")  # ends in Thai or Lao
+_UNMARKED = re.compile(r"[\u0e00-\u0eff][^\w\u0e00-\u0eff]*\Z")  # ends in Thai or Lao
 _KEPT_STOP = re.compile(  # p.m. U.S. etc. an ellipsis
     r"(?:\.\s?\w{0,3}\.|…|\b(?:etc|ecc|usw|osv|itd|atd|Inc|Ltd|Jr|Sr|Co)\.)\Z", re.IGNORECASE
 )
@@ -91,6 +91,15 @@ _BEFORE_GLUED = re.compile(r"\w\S*\s+\S*\w\S*\s+(?:\S*[-'’])?(?P<last>[^\W\d_]
 _AFTER_GLUED = re.compile(rf"[{_MASKS}¿¡]*(?P<first>[^\W\d_]+)(?:['’]\w+)?,?\s+\S*\w")
 _MOST_GLUED = 100  # characters to look at before and after such a place
 _LONGEST_CLUSTER = 16  # how far back to look for the start of a displayed character
+
+
+def at_end(members: str) -> re.Pattern[str]:
+    """Match all of these characters at the end of a text: from their first one only, so that a run is read once.
+
+    members: for the inside of a class.
+    """
+    return re.compile(rf"(?<![{members}])[{members}]+\Z")
+
 
 # What `sentence_spans`, `ends_with_abbreviation` and `is_final_mark_added` decide by, for the page of browsers.
 PATTERNS = {
@@ -112,10 +121,12 @@ PATTERNS = {
     "unmarked": _UNMARKED,
     "keptStop": _KEPT_STOP,
     "numberStop": _NUMBER_STOP,
-    "closing": re.compile(rf"[{re.escape(_CLOSING)}]+\Z"),
-    "atEnd": re.compile(rf"[{re.escape(AT_END)}]+\Z"),
-    "final": re.compile(rf"[{FINAL}]+\Z"),
-    "finalOrGreek": re.compile(rf"[{FINAL};]+\Z"),
+    "closing": at_end(re.escape(_CLOSING)),
+    "atEnd": at_end(re.escape(AT_END)),
+    "final": at_end(FINAL),
+    "finalOrGreek": at_end(f"{FINAL};"),
+    "stopsAtEnd": at_end("."),
+    "spaceAtEnd": at_end(r"\s"),
     "onlyFinal": re.compile(rf"\A[{FINAL}; ]+\Z"),
 }
 LIMITS = {

@@ -18,8 +18,10 @@ import mtkit.pages
 from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.data.sample import read_sample
 from mtkit.interop.bergamot.reading import rules, write_words
+from mtkit.text import capitals
+from mtkit.text import lines as lines_module
 from mtkit.text.lines import keep_edges
-from mtkit.text.sentences import MASKS, sentences
+from mtkit.text.sentences import MASKS, PATTERNS, sentences
 from mtkit.tokens.openings import missing_mark
 from mtkit.tokens.protected import Protector
 from mtkit.tokens.spelling import Spelling, misspelt
@@ -137,7 +139,7 @@ def test_lines_are_read_as_by_mtkit(called, files, record, lines):
         expected.append(
             {
                 "text": "".join("".join(text + missing_mark(text, record.openings) for text in read).split()),
-                "words": [list(words) for piece in pieces for words in piece.respelt],
+                "words": [list(words) for piece in pieces if piece.respelt for words in piece.respelt.words],
             }
         )
     returned = called([["read", case] for case in cases])
@@ -232,3 +234,18 @@ def test_the_file_lists_no_word_that_is_rare(tmp_path):
     assert head["words"] == "two cats" and head["counts"] == [19, 10]
     assert head["sizes"] == {"rare": 2, ".": 1, "?": 1}
     assert b"iller" not in content
+
+
+def n_read(pattern: re.Pattern[str], text: str) -> int:
+    """The characters that a search for a pattern at the end reads from all places where a match may begin."""
+    head = re.compile(pattern.pattern.removesuffix(r"\Z"), pattern.flags)
+    return sum(match.end() - at for at in range(len(text)) if (match := head.match(text, at)))
+
+
+@pytest.mark.parametrize("unit", [" ", ".", "…", "”", ". ", "\u200e", "\u0e31"])
+def test_twice_as_many_of_a_character_take_twice_the_work(unit):
+    patterns = {**capitals.patterns(), **PATTERNS, **lines_module.PATTERNS}
+    for name, pattern in patterns.items():
+        if pattern.pattern.endswith(r"\Z") and name not in ("headingNumber", "beforeGlued"):  # of some characters only
+            once, twice = (n_read(pattern, "a" + unit * n + "a") for n in (200, 400))
+            assert twice <= 2 * once + 8, name

@@ -48,7 +48,6 @@ def rules(files: BundleFiles) -> dict[str, Any]:
         "typed": re.compile(rf"\A(?:{TYPED.pattern})\Z"),
         "space": re.compile(r"\s+"),
         "spaceAtStart": re.compile(r"\A\s+"),
-        "spaceAtEnd": re.compile(r"\s+\Z"),
     }
     return {
         "patterns": {name: javascript_regex(pattern) for name, pattern in patterns.items()},

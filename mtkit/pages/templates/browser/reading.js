@@ -247,16 +247,20 @@ function readerOf(rules, record) {
     if (isMarkAdded(line, text)) text = without("opened", without("spaceAtEnd", text.slice(0, text.length - finalMarks(text).length)));
     const last = find("last", line), first = find("first", line), strip = each => without("spaceAtStart", without("spaceAtEnd", each));
     if (last && !find("greekQuestion", line) && !hasSame([...text].slice(-4).join(""), strip(last[0]))) {
-      const rest = text.replace(/\.+$/, "");
+      const rest = without("stopsAtEnd", text);
       text = rest ? rest + without("spaceAtEnd", line.slice(last.index)) : text;
     }
-    if (first?.index === 0 && !hasSame([...text].slice(0, 4).join(""), strip(first[0]))) text = without("spaceAtStart", first[0]) + text;
+    if (first && !hasSame([...text].slice(0, 4).join(""), strip(first[0]))) text = without("spaceAtStart", first[0]) + text;
     return text;
   }
 
   // HTML without blocks: the tags around its words are apart from them, and those between them are not read.
 
-  const partsOf = html => /^((?:\s|<(?:"[^"]*"|[^"<>])*>)*)([^]*?)((?:\s|<(?:"[^"]*"|[^"<>])*>)*)$/.exec(html).slice(1);
+  function partsOf(html) { // the tags and spaces before its words, the words, and the tags and spaces behind them
+    const all = html.match(/<(?:"[^"]*"|[^"<>])*>|\s+|[^\s<]+|</g) ?? [], isWord = part => part === "<" || !/^[\s<]/.test(part);
+    const first = all.findIndex(isWord), from = first < 0 ? all.length : first, to = Math.max(from, all.findLastIndex(isWord) + 1);
+    return [all.slice(0, from), all.slice(from, to), all.slice(to)].map(parts => parts.join(""));
+  }
 
   const tagOrMask = new RegExp(`<(?:"[^"]*"|[^"<>])*>|${String.fromCodePoint(rules.lastMask)}`, "gu"); // text may have it
 
