@@ -4,10 +4,9 @@ from collections.abc import Iterator
 
 from mtkit.pages.page import thousands
 from mtkit.runs.read import RunFiles, Scores
-from mtkit.runs.report_words import few_sentences, of_the_run, rising_loss, spoken, untested
+from mtkit.runs.report_words import few_sentences, of_the_filters, of_the_run, rising_loss, spoken, untested
 
 _EXPECTED = "on other texts of the same kind, expect"
-_MUCH_LEFT_OUT = 0.05  # of the examples
 
 
 def share(value: float) -> str:
@@ -54,10 +53,7 @@ def _of_the_text(run: RunFiles) -> Iterator[str]:
     text = run.record.get("text")
     if not text:
         return
-    counts = text["counts"]
-    left_out = 1 - counts["n_kept"] / max(1, counts["n_read"])
-    if left_out >= _MUCH_LEFT_OUT:
-        yield f"The filters removed {left_out:.0%} of the examples; the table below gives the reasons."
+    yield from of_the_filters(text["counts"], "examples")
     for name, overlap in text.get("overlap", {}).items():
         same, near, n = overlap["counts"]["pair"], overlap["counts"]["near"], thousands(overlap["n_pairs"])
         if other := overlap["counts"]["source"]:

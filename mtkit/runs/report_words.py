@@ -133,14 +133,18 @@ def _of_the_overlap(overlaps: dict[str, Any]) -> Iterator[str]:
             )
 
 
+def of_the_filters(counts: dict[str, Any], noun: str) -> Iterator[str]:
+    """Write how much of the training text the filters removed, if that is much. noun: what it consists of."""
+    left_out = 1 - counts["n_kept"] / max(1, counts["n_read"])
+    if left_out >= _MUCH_LEFT_OUT:
+        yield f"The filters removed {left_out:.0%} of the {noun}; the table below gives the reasons."
+
+
 def _of_the_text(run: RunFiles) -> Iterator[str]:
     text = run.record.get("text")
     if not text:
         return
-    counts = text["counts"]
-    left_out = 1 - counts["n_kept"] / max(1, counts["n_read"])
-    if left_out >= _MUCH_LEFT_OUT:
-        yield f"The filters removed {left_out:.0%} of the sentence pairs; the table below gives the reasons."
+    yield from of_the_filters(text["counts"], "sentence pairs")
     n_dev, n_known = (text["dev"].get(key, 0) for key in ("n_pairs", "n_in_training"))
     if n_known:
         yield (

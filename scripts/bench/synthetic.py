@@ -26,35 +26,14 @@ class Shape:
     batch_tokens: int
 
 
+_OF_PAPER = ModelConfig(
+    d_model=512, d_ff=2048, n_heads=8, n_encoder_layers=6, n_decoder_layers=6, norm_position="post", tie="all"
+)
 SHAPES = {
     "tiny": Shape(ModelConfig(d_model=32, d_ff=64, n_heads=2, n_encoder_layers=1, n_decoder_layers=1), 500, 1000),
     "256": Shape(ModelConfig(), 8000, 25000),  # the 256-wide 3+3 layers of configs/tatoeba-en-fr.yaml
-    "base": Shape(  # configs/transformer-base.yaml
-        ModelConfig(
-            d_model=512,
-            d_ff=2048,
-            n_heads=8,
-            n_encoder_layers=6,
-            n_decoder_layers=6,
-            norm_position="post",
-            tie="all",
-        ),
-        37000,
-        25000,
-    ),
-    "big": Shape(  # the paper's
-        ModelConfig(
-            d_model=1024,
-            d_ff=4096,
-            n_heads=16,
-            n_encoder_layers=6,
-            n_decoder_layers=6,
-            norm_position="post",
-            tie="all",
-        ),
-        37000,
-        25000,
-    ),
+    "base": Shape(_OF_PAPER, 37000, 25000),  # configs/transformer-base.yaml
+    "big": Shape(_OF_PAPER.model_copy(update={"d_model": 1024, "d_ff": 4096, "n_heads": 16}), 37000, 25000),
 }
 
 

@@ -102,12 +102,9 @@ def back_translate(
     """
     from mtkit.augmentation import back_translation
 
-    corpus = _corpus(tsv, out_src, out_tgt, tag)
-
+    corpus, where = _corpus(tsv, out_src, out_tgt, tag), Where(workers, executor, ray_address)
     how = back_translation.Synthesis("back", n_best, noise, keep_suspect, rejected)
-    settings = [*(overrides or []), *option_overrides({"beam_size": beam_size})]
-    where = Where(workers, executor, ray_address)
-    _synthesize(text, corpus, models, how, settings, where, device=device, restart=restart)
+    _synthesize(text, corpus, models, how, beam_size, overrides, where, device=device, restart=restart)
 
 
 def forward_translate(
@@ -135,12 +132,9 @@ def forward_translate(
     """
     from mtkit.augmentation import back_translation
 
-    corpus = _corpus(tsv, out_src, out_tgt, tag)
-
+    corpus, where = _corpus(tsv, out_src, out_tgt, tag), Where(workers, executor, ray_address)
     how = back_translation.Synthesis("forward", n_best, keep_suspect=keep_suspect, rejected=rejected)
-    settings = [*(overrides or []), *option_overrides({"beam_size": beam_size})]
-    where = Where(workers, executor, ray_address)
-    _synthesize(text, corpus, models, how, settings, where, device=device, restart=restart)
+    _synthesize(text, corpus, models, how, beam_size, overrides, where, device=device, restart=restart)
 
 
 def _corpus(tsv: Path | None, src: Path | None, tgt: Path | None, tag: str | None) -> TrainCorpus:
@@ -162,7 +156,8 @@ def _synthesize(
     corpus: TrainCorpus,
     models: list[Path] | None,
     how: back_translation.Synthesis,
-    settings: list[str],
+    beam_size: int | None,
+    overrides: list[str] | None,
     where: Where,
     *,
     device: str,
@@ -172,7 +167,7 @@ def _synthesize(
 
     if not text.is_file():
         raise UsageError(f"--input {text}: no such file")
-    folders = model_folders(models)
+    folders, settings = model_folders(models), [*(overrides or []), *option_overrides({"beam_size": beam_size})]
     shared = load_shared_translator(folders, settings, where, device)
     data = shared.members[0].config.data
     log.info(f"{text}: translating from {data.src_lang} into {data.tgt_lang}, like {folders[0]}")
