@@ -11,14 +11,14 @@ from torch import Tensor
 
 from mtkit.config.schema import Config
 from mtkit.console import counted, log
-from mtkit.data.batching import Batch, plan_epoch
+from mtkit.data.batching import Batch
 from mtkit.data.encoded import EncodedCorpus
 from mtkit.data.examples import Example
 from mtkit.evaluation.metrics import classification as metrics
 from mtkit.evaluation.metrics.scores import MetricScore
 from mtkit.model.network import Network
 from mtkit.runtime import Precision, autocast
-from mtkit.training.validation.validator import DevScores, Sample, each_batch
+from mtkit.training.validation.validator import DevScores, Sample, dev_plan, each_batch
 
 _LOWEST, _HIGHEST = 1e-3, 1e3  # temperatures to search between
 _N_HALVINGS = 60  # of a range of six powers of ten: beyond float64's precision
@@ -84,14 +84,7 @@ class ClassificationValidator:
         self.names = cfg.data.labels
         self.examples = examples
         self.precision = precision
-        self.plan = plan_epoch(
-            corpus.src_lengths,
-            corpus.tgt_lengths,
-            batch_tokens=cfg.train.n_batch_tokens,
-            seed=cfg.seed,
-            epoch=0,
-            shuffle=False,
-        )
+        self.plan = dev_plan(cfg, corpus)
 
     @property
     def fingerprint(self) -> str:

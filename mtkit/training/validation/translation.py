@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from mtkit.config.schema import Config
 from mtkit.console import counted
-from mtkit.data.batching import plan_epoch
 from mtkit.data.corpus import evenly_spaced
 from mtkit.data.encoded import EncodedCorpus
 from mtkit.engines.native import NativeEngine
@@ -20,7 +19,7 @@ from mtkit.model.transformer import Transformer
 from mtkit.pair_files.pairs import Pair
 from mtkit.runtime import Precision
 from mtkit.tokens.tokenizer import Tokenizer
-from mtkit.training.validation.validator import DevScores, Sample, dev_loss
+from mtkit.training.validation.validator import DevScores, Sample, dev_loss, dev_plan
 from mtkit.translation.translator import Translator
 
 _N_SAMPLES = 3
@@ -89,14 +88,7 @@ class TranslationValidator:
         self.precision = precision
         self.suite = suite
         self.settings = MetricSettings(tokenizer_for(cfg.data.tgt_lang, [pair.tgt for pair in self.pairs]))
-        self.plan = plan_epoch(
-            corpus.src_lengths,
-            corpus.tgt_lengths,
-            batch_tokens=cfg.train.n_batch_tokens,
-            seed=cfg.seed,
-            epoch=0,
-            shuffle=False,
-        )
+        self.plan = dev_plan(cfg, corpus)
 
     def run(self, model: Network) -> TranslationScores:
         """Score the model, and leave it in evaluation mode."""

@@ -8,8 +8,9 @@ from typing import Protocol, TypeVar
 import numpy as np
 import torch
 
+from mtkit.config.schema import Config
 from mtkit.config.training import TrainConfig
-from mtkit.data.batching import Batch, Indices, make_batch
+from mtkit.data.batching import Batch, Indices, make_batch, plan_epoch
 from mtkit.data.encoded import EncodedCorpus
 from mtkit.errors import TrainingError
 from mtkit.evaluation.metrics.scores import MetricScore
@@ -73,6 +74,12 @@ class Validator(Protocol):
 
     def describe(self) -> str:
         """Describe the dev text that a validation scores."""
+
+
+def dev_plan(cfg: Config, corpus: EncodedCorpus) -> list[Indices]:
+    """Return the indices of the pairs in each batch of dev, the same at each validation."""
+    lengths, size = (corpus.src_lengths, corpus.tgt_lengths), cfg.train.n_batch_tokens
+    return plan_epoch(*lengths, batch_tokens=size, seed=cfg.seed, epoch=0, shuffle=False)
 
 
 def dev_loss(model: Network, corpus: EncodedCorpus, plan: Sequence[Indices], precision: Precision) -> float:
