@@ -9,7 +9,7 @@ from mtkit.config.decoding import DecodeConfig
 from mtkit.console import log
 from mtkit.cores import usable_cores
 from mtkit.engines.ctranslate2 import CTranslate2Engine, quantization_of, unsupported
-from mtkit.engines.int8_scores import EQUAL_BLEU, INT8_SCORES, int8_loss
+from mtkit.engines.int8_scores import INT8_SCORES, Int8Loss, int8_loss
 from mtkit.errors import MtkitError
 from mtkit.search.hypothesis import Engine
 
@@ -49,26 +49,26 @@ def choose_engine(
     return _native(members, decode.model_copy(update={"precision": precision}), device, threads)
 
 
-def loss_in_int8(members: Sequence[BundleFiles], device: str, most_lost: float) -> float | None:
-    """Return the points of BLEU that int8 loses on dev, if decode.precision=auto may choose it and it is faster here.
+def loss_in_int8(members: Sequence[BundleFiles], device: str) -> Int8Loss | None:
+    """Return what int8 loses on dev, if decode.precision=auto may choose it and it is faster here.
 
-    None if not, if the loss is unknown, or if it is more than most_lost.
+    None if not, or if the loss is unknown.
     """
     decode = members[0].config.decode
     if len(members) > 1 or (decode.engine, decode.precision) != ("auto", "auto"):
         return None
     loss = int8_loss(members[0])
-    is_small = loss is not None and loss <= most_lost
-    return loss if is_small and _has_loops(members[0], "int8", device) else None
+    return loss if loss is not None and _has_loops(members[0], "int8", device) else None
 
 
 def _precision(members: Sequence[BundleFiles], decode: DecodeConfig, device: str) -> str:
     """Return the precision of the native engine; `auto` means int8 if it is faster here and costs no quality."""
     if decode.precision != "auto":
         return decode.precision
-    if loss_in_int8(members, device, EQUAL_BLEU) is None:
+    loss = loss_in_int8(members, device)
+    if loss is None or not loss.is_none:
         return "fp32"
-    log.info(f"decoding in int8, which keeps BLEU on dev ({INT8_SCORES}); decode.precision=fp32 is exact")
+    log.info(f"decoding in int8, which is as good on dev ({INT8_SCORES}); decode.precision=fp32 is exact")
     return "int8"
 
 

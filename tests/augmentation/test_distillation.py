@@ -247,7 +247,7 @@ def test_a_teacher_may_lose_half_a_point_of_bleu_by_the_faster_int8(teacher, mon
     monkeypatch.setattr(choose, "_has_loops", lambda files, precision, device: precision == "int8")
 
     def precision_with(int8: float, named: str = "auto") -> str:
-        save_int8_scores(read_bundle(teacher), {"dev": {"fp32": 30.0, "int8": int8}})
+        save_int8_scores(read_bundle(teacher), {"dev": {"fp32": 30.0, "int8": int8}}, {})
         files = read_bundle(teacher, [f"decode.precision={named}"])
         return in_fast_precision([files], "cpu")[0].config.decode.precision
 
@@ -262,7 +262,7 @@ def test_a_teacher_may_lose_half_a_point_of_bleu_by_the_faster_int8(teacher, mon
 def test_a_run_says_that_its_teacher_translates_in_int8(student, teacher, engine, monkeypatch, caplog):
     caplog.set_level("INFO", "mtkit")
     monkeypatch.setattr(choose, "_has_loops", lambda *_: True)
-    save_int8_scores(read_bundle(teacher), {"dev": {"fp32": 30.0, "int8": 29.87}})
+    save_int8_scores(read_bundle(teacher), {"dev": {"fp32": 30.0, "int8": 29.87}}, {})
     chosen = []
 
     def choose_engine(members, *_, **__):

@@ -1,6 +1,7 @@
 """Which engine and precision `auto` chooses, from what the bundle contains, what the CPU can do and what is asked."""
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,11 +30,12 @@ def loops(monkeypatch):
     return set_loops
 
 
-def with_scores(folder: Path, tmp_path: Path, *scores: dict[str, float]) -> BundleFiles:
-    """A copy of the bundle with BLEU in fp32 and int8 of so many dev sets, if any."""
+def with_scores(folder: Path, tmp_path: Path, *bleu: dict[str, float], rises: Sequence[float] = ()) -> BundleFiles:
+    """A copy of the bundle with BLEU in fp32 and int8 of so many dev sets, if any, and how much int8 adds to losses."""
     files = read_bundle(Path(shutil.copytree(folder, tmp_path / "scored")))
-    if scores:
-        save_int8_scores(files, {f"dev {n}": one for n, one in enumerate(scores)})
+    if bleu:
+        losses = {f"dev {n}": {"fp32": 2.0, "int8": 2.0 + rise} for n, rise in enumerate(rises)}
+        save_int8_scores(files, {f"dev {n}": one for n, one in enumerate(bleu)}, losses)
     return read_bundle(files.folder)
 
 
@@ -58,8 +60,17 @@ def int8_everywhere(monkeypatch):
     monkeypatch.setattr(ops, "decoder", lambda model, precision: None)
 
 
-def test_a_model_that_int8_makes_worse_is_decoded_in_fp32(exported_bundle, tmp_path, loops):
-    assert chosen(with_scores(exported_bundle, tmp_path, EQUAL, WORSE)) == "native fp32"
+@pytest.mark.parametrize(
+    ("bleu", "rises", "precision"),
+    [
+        ([EQUAL, WORSE], [], "fp32"),  # in a bundle of an earlier version BLEU decides
+        ([EQUAL, WORSE], [0.001, 0.0049], "int8"),
+        ([EQUAL, EQUAL], [0.001, 0.0051], "fp32"),
+        ([{"fp32": 30.0, "int8": 29.4}], [-0.001], "fp32"),  # not by chance alone
+    ],
+)
+def test_a_model_that_int8_makes_worse_is_decoded_in_fp32(exported_bundle, tmp_path, loops, bleu, rises, precision):
+    assert chosen(with_scores(exported_bundle, tmp_path, *bleu, rises=rises)) == f"native {precision}"
 
 
 def test_a_model_that_keeps_its_bleu_is_decoded_in_int8(exported_bundle, tmp_path, loops):

@@ -8,14 +8,15 @@ import sacrebleu
 import torch
 
 from mtkit import Translator
-from mtkit.bundle import bundle_file, read_bundle
-from mtkit.data.corpus import read_pairs
+from mtkit.bundle import bundle_file, load_model, read_bundle
+from mtkit.data.corpus import evenly_spaced, read_pairs
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import MtkitError
 from mtkit.model import ops
 from mtkit.runs import export
 from mtkit.runs.averaging import average_checkpoints
 from mtkit.runs.train import train
+from mtkit.scoring.scoring import Scorer
 from mtkit.training.update.budget import Budget
 
 pytest.importorskip("ctranslate2")
@@ -72,10 +73,16 @@ def test_a_run_measures_what_int8_costs_on_each_dev_set(make_config, monkeypatch
     bundle = train(make_config(**SHORT)).bundle
     assert (set(precisions), precisions[-1], precisions.count("int8")) == ({"fp32", "int8"}, "int8", 1)
     files = read_bundle(bundle)
-    scores = json.loads((bundle / "int8.json").read_text(encoding="utf-8"))["bleu"]
-    assert scores.keys() == {"dev"}
+    stored = json.loads((bundle / "int8.json").read_text(encoding="utf-8"))
+    assert stored["bleu"].keys() == stored["loss"].keys() == {"dev"}
+    scorer = Scorer(load_model(files), files.src_tokenizer, files.tgt_tokenizer)
+    scored = evenly_spaced(list(read_pairs(files.config.data.dev)), 3)  # train.validate_sentences
+    scores = scorer.score([(pair.src, pair.tgt) for pair in scored])
+    exact = -sum(score.log_prob for score in scores) / sum(score.n_tokens for score in scores)
+    assert stored["loss"]["dev"]["fp32"] == pytest.approx(exact, abs=1e-6)
+    assert 0 < abs(stored["loss"]["dev"]["int8"] - exact) < 0.1
     pairs = list(read_pairs(files.config.data.dev))
-    for precision, bleu in scores["dev"].items():
+    for precision, bleu in stored["bleu"]["dev"].items():
         translator = Translator.load(bundle, engine="native", precision=precision, on_suspect="off")
         translations = translator.translate([pair.src for pair in pairs])
         assert bleu == pytest.approx(sacrebleu.corpus_bleu(translations, [[pair.tgt for pair in pairs]]).score)
