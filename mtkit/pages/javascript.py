@@ -50,8 +50,9 @@ def _range(first: int, last: int) -> str:
     return _character(first) if first == last else f"{_character(first)}-{_character(last)}"
 
 
-_SPACE = class_of(str.isspace, range(0x3001))
-_NO_SPACE = class_of(lambda character: not character.isspace(), range(0x110000))
+_LAST_SPACE = 0x3000
+_SPACE = class_of(str.isspace, range(_LAST_SPACE + 1))
+_NO_SPACE = class_of(lambda character: not character.isspace(), range(_LAST_SPACE)) + _range(_LAST_SPACE + 1, 0x10FFFF)
 _CATEGORIES = {sre.CATEGORY_DIGIT: r"\p{Nd}", sre.CATEGORY_NOT_DIGIT: r"\P{Nd}"}
 _CATEGORIES |= {sre.CATEGORY_SPACE: _SPACE, sre.CATEGORY_NOT_SPACE: _NO_SPACE}
 
