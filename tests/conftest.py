@@ -96,7 +96,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as `unit` what is neither slow nor long."""
     assert [name for name in LONG_TESTS if not (TESTS / name.partition("::")[0]).exists()] == []
     for item in items:
-        long = is_long(item.path) or f"{item.path.relative_to(TESTS)}::{item.name.partition('[')[0]}" in LONG_TESTS
+        long = is_long(item.path) or item.nodeid.partition("[")[0].removeprefix("tests/") in LONG_TESTS
         fixtures = item.fixturenames if isinstance(item, pytest.Function) else ()
         if not (long or item.get_closest_marker("slow") or LONG_FIXTURES.intersection(fixtures)):
             item.add_marker("unit")

@@ -16,11 +16,9 @@ from safetensors.torch import load_file
 from mtkit.config.model import ModelConfig
 from mtkit.config.reading.loading import dump_config
 from mtkit.config.training import TrainConfig
-from mtkit.distributed import sharding
 from mtkit.distributed.communicator import Communicator
 from mtkit.distributed.launch import processes_of_job
 from mtkit.distributed.process_group import ProcessGroup
-from mtkit.distributed.sharding import ShardedWeights
 from mtkit.distributed.weights import CopiedWeights, empty_batch, must_shard
 from mtkit.errors import ConfigError, MtkitError, TrainingError
 from mtkit.model.transformer import Transformer
@@ -322,16 +320,20 @@ def test_an_empty_batch_adds_zero_to_every_gradient():
 
 @pytest.mark.parametrize(("settings", "key"), [({"ema": 0.99}, "ema"), ({"precision": "fp16"}, "precision=fp16")])
 def test_settings_that_sharding_does_not_support_are_refused(settings, key):
+    from mtkit.distributed.sharding import ShardedWeights  # here: each process that collects tests would wait a second
+
     model = cast(Transformer, torch.nn.Linear(2, 1))
     with pytest.raises(ConfigError, match=rf"train\.{key} .* train\.shard_above_gib"):
         ShardedWeights(model, batch_loss, group_of(2), TrainConfig(max_steps=5000, **settings))
 
 
 def test_sharding_refuses_fp16_that_auto_chose(monkeypatch):
+    from mtkit.distributed import sharding
+
     monkeypatch.setattr(sharding, "choose_precision", lambda name, device: "fp16" if name == "auto" else name)
     model = cast(Transformer, torch.nn.Linear(2, 1))
     with pytest.raises(ConfigError, match=r"train\.precision=fp16 "):
-        ShardedWeights(model, batch_loss, group_of(2), TrainConfig(max_steps=5000))
+        sharding.ShardedWeights(model, batch_loss, group_of(2), TrainConfig(max_steps=5000))
 
 
 def test_several_processes_that_torchrun_has_not_started_are_refused(monkeypatch):

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,10 @@ from jobs.test_job import CUBES_OF_35, end, start
 from mtkit.errors import MtkitError
 from mtkit.jobs.on_ray import OnRay
 
-pytest.importorskip("ray", reason="needs Ray: pip install 'mtkit[ray]'")
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray: pip install 'mtkit[ray]'"),
+]
 # for processes that import from tests
 ENV = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])}
 
