@@ -124,7 +124,10 @@ def _learn(src: Side, tgt: Side, left_out: Sequence[Ints], n_words: int) -> list
 
 
 def related_share(aligned: Aligned) -> float:
-    """Return the share of pairs that fit better than their source with another target line, of an even sample."""
+    """Return the share of pairs that fit better than their source with another target line, of an even sample.
+
+    A target line with the same words is not another one: of a text of repeated lines, it would tell nothing.
+    """
     likeness, beads = aligned.likeness, aligned.beads
     beads = beads.take((beads.sizes() == 1).all(axis=1))
     n_src, n_tgt = len(likeness.src), len(likeness.tgt)
@@ -138,6 +141,11 @@ def related_share(aligned: Aligned) -> float:
         others = range(first, min(n_tgt, first + len(rows)))
         row = pairs.src[:, 0] - rows.start
         foreign = likeness.block(rows, others).one_one[row, row % len(others)].astype(np.float16)
-        better += float((pairs.scores > foreign).sum() + 0.5 * (pairs.scores == foreign).sum())
-        n_pairs += len(pairs)
+        own = map(likeness.tgt.words_of, pairs.tgt[:, 0].tolist())
+        differs = [
+            not np.array_equal(line, likeness.tgt.words_of(others[i % len(others)]))
+            for line, i in zip(own, row.tolist(), strict=True)
+        ]
+        better += float(((pairs.scores > foreign) + 0.5 * (pairs.scores == foreign))[differs].sum())
+        n_pairs += sum(differs)
     return better / max(1.0, n_pairs)

@@ -155,7 +155,7 @@ def _not_repeated(pairs: Beads, src: Side, tgt: Side) -> Flags:
     fresh = np.ones(len(pairs), np.bool_)
     for place in range(len(pairs)):
         for number, (side, lines) in enumerate(((src, pairs.src[place]), (tgt, pairs.tgt[place]))):
-            key = number, side.ids[slice(*side.starts[lines].tolist())].tobytes()
+            key = number, side.words_of(*lines.tolist()).tobytes()
             fresh[place] &= place - last.get(key, -_REPEAT_LINES) >= _REPEAT_LINES
             last[key] = place
     return fresh

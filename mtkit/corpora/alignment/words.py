@@ -40,6 +40,10 @@ class Side:
         """How many words each line has."""
         return np.diff(self.starts)
 
+    def words_of(self, first: int, end: int | None = None) -> Ids:
+        """Return the words of a line, or of the lines from the first up to the end."""
+        return self.ids[self.starts[first] : self.starts[first + 1 if end is None else end]]
+
     def line_of_word(self) -> Ints:
         """Return the line that each word stands in."""
         return np.repeat(np.arange(len(self)), self.n_words)

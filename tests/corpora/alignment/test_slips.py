@@ -162,3 +162,13 @@ def test_a_passage_that_translates_something_else_in_its_place_is_found(sides):
     tgt = sides[1]
     tgt[100:120] = tgt[320:340][::-1]
     assert ("unlike", True) in [(slip.kind, abs(slip.src[0] - 100) <= 3) for slip in diagnose(*sides).slips]
+
+
+def test_files_of_which_most_lines_are_the_same_are_related(sides):
+    """A third of the 1,392 lines away, where the next text is looked at for comparison, stands mostly the same line."""
+    src, tgt = (
+        [line for one in side[:348] for line in (one, same, same, same)]
+        for side, same in zip(sides, ("Next", "Weiter"), strict=True)
+    )
+    diagnosis = diagnose(src, tgt)
+    assert diagnosis.is_related and diagnosis.slips == []
