@@ -25,5 +25,4 @@ PYTHON
 cat build/lowest.txt >&2
 [[ -x $env/bin/python ]] || "$(find_python)" -m venv "$env"
 "$env/bin/pip" install --quiet --disable-pip-version-check -r build/lowest.txt >&2
-export OMP_NUM_THREADS=1
 PYTHONPATH=. "$env/bin/pytest" -n auto -m unit -W ignore::DeprecationWarning "$@" # old versions use what newer ones deprecate

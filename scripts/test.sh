@@ -25,5 +25,4 @@ checks=$!
 run lint-imports
 run python scripts/check_words.py
 wait "$checks"
-export OMP_NUM_THREADS=1 # a core for each process of the tests
 run pytest -n auto --dist worksteal ${tier[@]+"${tier[@]}"} "$@" # as bash 3 wants an array that may be empty

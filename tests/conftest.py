@@ -61,6 +61,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if getattr(config.option, "dist", "no") == "no":
         for name in FIXTURES:
             config.pluginmanager.import_plugin(name)
+    else:
+        os.environ.setdefault("OMP_NUM_THREADS", "1")  # a core for each process of the tests
 
 
 @cache
