@@ -81,8 +81,7 @@ class Shortlist:
 
     def ids_of(self, src_ids: Sequence[int]) -> Ids:
         """Return the target ids that one sentence may use, in rising order."""
-        lists = [self.best[self.offsets[src_id] : self.offsets[src_id + 1]] for src_id in set(src_ids)]
-        return np.unique(np.concatenate([self.always, *lists]))
+        return np.unique(self._listed(src_ids))
 
     def joined(self, other: "Shortlist") -> "Shortlist":
         """Return a shortlist that allows what either does; one may have more tokens, at the end of its vocabularies."""
@@ -90,6 +89,11 @@ class Shortlist:
         best = [np.union1d(self._best_of(src_id), other._best_of(src_id)) for src_id in range(n_src)]
         tgt_vocab_size = max(int(self.tgt_vocab_size), int(other.tgt_vocab_size))
         return Shortlist.from_lexicon(best, np.union1d(self.always, other.always), tgt_vocab_size)
+
+    def _listed(self, src_ids: Sequence[int]) -> Ids:
+        """Return the target ids that one sentence may use; some may be repeated."""
+        lists = [self.best[self.offsets[src_id] : self.offsets[src_id + 1]] for src_id in set(src_ids)]
+        return np.concatenate([self.always, *lists])
 
     def _best_of(self, src_id: int) -> Ids:
         return self.best[slice(*self.offsets[src_id : src_id + 2])] if src_id < self.src_vocab_size else self.best[:0]
@@ -104,7 +108,7 @@ class Shortlist:
         """
         allowed = np.zeros((len(sentences), int(self.tgt_vocab_size)), dtype=np.bool_)
         for row, src_ids, tgt_ids in zip(allowed, sentences, extra or [()] * len(sentences), strict=True):
-            row[self.ids_of(src_ids)] = True
+            row[self._listed(src_ids)] = True
             row[list(tgt_ids)] = True
         ids = np.flatnonzero(allowed.any(axis=0))
         return ids, allowed[:, ids]

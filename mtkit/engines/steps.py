@@ -14,6 +14,8 @@ from mtkit.search.hypothesis import Hypothesis, Segment
 from mtkit.search.step import DecodeStep
 from mtkit.tokens.special_ids import BOS_ID, PAD_ID
 
+_NEVER = PAD_ID, BOS_ID  # tokens that no search chooses
+
 
 def log_probs_to_choose_from(logits: Tensor) -> Tensor:
     """Return log-probabilities (..., V), float32, of the next token; PAD and BOS get -inf and are never chosen.
@@ -26,8 +28,8 @@ def log_probs_to_choose_from(logits: Tensor) -> Tensor:
     else:
         # in place: the largest tensor of a step needs no second copy
         log_probs = torch.log_softmax(logits, dim=-1, out=logits)
-    log_probs[..., PAD_ID] = -math.inf
-    log_probs[..., BOS_ID] = -math.inf
+    for token in _NEVER:
+        log_probs[..., token] = -math.inf
     return log_probs
 
 
@@ -53,7 +55,7 @@ class ModelStep:
 
     def likeliest(self, last_ids: Tensor, n: int) -> tuple[Tensor, Tensor] | None:
         """See `ChoosingStep`."""
-        return self._model.choose(last_ids, self._cache, n, (PAD_ID, BOS_ID))
+        return self._model.choose(last_ids, self._cache, n, _NEVER)
 
     def attention(self) -> Tensor:
         """Return the latest step's attention to the source (B, K, S): that of the heads that align words best."""
@@ -130,14 +132,18 @@ class ShortlistedStep(ModelStep):
         super().__init__(model, src, beam_size, attention=attention)
         self._cache.output = model.output.select_outputs(vocabulary.ids)
         self._ids = vocabulary.ids
-        self._forbidden = ~vocabulary.allowed.unsqueeze(1)  # (B, 1, U)
+        self._forbidden = ~vocabulary.allowed  # (B, U)
+        self._fewest = min(vocabulary.allowed.sum(1).tolist(), default=0) - len(_NEVER)  # tokens to choose from
 
-    def likeliest(self, last_ids: Tensor, n: int) -> None:
-        """See `ChoosingStep`: the tokens on other sentences' lists have to be forbidden first."""
+    def likeliest(self, last_ids: Tensor, n: int) -> tuple[Tensor, Tensor] | None:
+        """See `ChoosingStep`."""
+        if n > self._fewest:
+            return None
+        return self._model.choose(self._ids[last_ids], self._cache, n, _NEVER, self._forbidden)
 
     def logits(self, last_ids: Tensor) -> Tensor:
         """Extend the hypotheses by last_ids (B, K), local ids; return logits (B, K, U)."""
-        return super().logits(self._ids[last_ids]).masked_fill_(self._forbidden, -math.inf)
+        return super().logits(self._ids[last_ids]).masked_fill_(self._forbidden.unsqueeze(1), -math.inf)
 
     def select(self, sentences: Tensor) -> None:
         """Keep only these sentences (B',), given by their current indices."""

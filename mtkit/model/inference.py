@@ -74,9 +74,12 @@ class Decoder(Protocol):
         """Advance every hypothesis by its newest token: last_ids (B, K) -> logits (B, K, V) for the next one."""
         ...
 
-    def choose(self, last_ids: Tensor, cache: Any, n: int, banned: Sequence[int]) -> tuple[Tensor, Tensor] | None:
+    def choose(
+        self, last_ids: Tensor, cache: Any, n: int, banned: Sequence[int], forbidden: Tensor | None = None
+    ) -> tuple[Tensor, Tensor] | None:
         """Do the same, but return log-probabilities and ids of the n likeliest allowed tokens: (B, K, n) each.
 
-        The likeliest comes first; among equals, the lower id. None means that nothing was done: ask for the logits.
+        The likeliest comes first; among equals, the lower id. banned: tokens that never come. forbidden: bool (B, V),
+        tokens that have no probability, either. None means that nothing was done: ask for the logits.
         """
         ...

@@ -189,7 +189,9 @@ class Transformer(Network):
         project = self.output if cache.output is None else cache.output
         return project(self.decoder_norm(x)).float()
 
-    def choose(self, last_ids: Tensor, cache: "DecoderCache", n: int, banned: Sequence[int]) -> None:
+    def choose(
+        self, last_ids: Tensor, cache: "DecoderCache", n: int, banned: Sequence[int], forbidden: Tensor | None = None
+    ) -> None:
         """Return None, so that the search chooses from the logits; see `Decoder`."""
 
 

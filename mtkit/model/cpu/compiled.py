@@ -1,5 +1,6 @@
 """A Transformer for decoding on a CPU, whose whole step is one compiled function: see `mtkit.model.cpu.decoding`."""
 
+import copy
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -10,11 +11,12 @@ from torch import Tensor, nn
 
 from mtkit.config.model import ModelConfig
 from mtkit.model.cpu import decoding, tiles
-from mtkit.model.cpu.packing import pack_norms, pack_products
+from mtkit.model.cpu.packing import pack_norms, pack_products, select_outputs
 from mtkit.model.inference import InferenceLinear
 from mtkit.model.masks import is_one_of
 
 _MORE = 16  # positions beyond the source's length that a cache has room for at first
+_NONE_FORBIDDEN = np.empty((0, 0), np.bool_)
 _MOST_CHOICES = 32  # to choose more tokens, the loop that inserts them would take longer than sorting the row
 
 
@@ -96,15 +98,23 @@ class CompiledTransformer:
         return output(torch.from_numpy(self._advance(last_ids, cache))).view(*last_ids.shape, -1)
 
     def choose(
-        self, last_ids: Tensor, cache: "CompiledCache", n: int, banned: Sequence[int]
+        self,
+        last_ids: Tensor,
+        cache: "CompiledCache",
+        n: int,
+        banned: Sequence[int],
+        forbidden: Tensor | None = None,
     ) -> tuple[Tensor, Tensor] | None:
         """Do the same, but return log-probabilities and ids of the n likeliest tokens but the banned: (B, K, n) each.
 
-        The likeliest comes first; among equals, the lower id. None: there are too few tokens, or n is too large.
+        The likeliest comes first; among equals, the lower id. forbidden: bool (B, V), tokens that get no probability.
+        None: there are too few tokens, or n is too large.
         """
-        if cache.output is not None or n > min(_MOST_CHOICES, len(self._decoder.embedding) - len(banned)):
+        output = self.output if cache.output is None else cache.output
+        if n > min(_MOST_CHOICES, output.n_outputs - len(banned)):
             return None
-        log_probs, ids = self.output.choose(self._advance(last_ids, cache), n, banned)
+        kept_out = _NONE_FORBIDDEN if forbidden is None else forbidden.numpy()
+        log_probs, ids = output.choose(self._advance(last_ids, cache), n, banned, kept_out)
         shape = *last_ids.shape, n
         return torch.from_numpy(log_probs).view(shape), torch.from_numpy(ids).view(shape)
 
@@ -146,7 +156,7 @@ class CompiledCache:
         longest: int,
     ) -> None:
         self.attention: Tensor | None = None
-        self.output: nn.Module | None = None
+        self.output: CompiledOutput | None = None
         self.length = 0
         self.longest = longest  # source, in tokens
         self.starts, self.cross = starts, cross
@@ -202,28 +212,39 @@ class CompiledOutput(InferenceLinear):
     def __init__(self, weight: Tensor, bias: Tensor, like: NDArray[np.generic]) -> None:
         """like: an empty array, of uint8 for products in 8-bit integers, else of float32."""
         super().__init__()
-        self._weight, self._bias, self._like = weight, bias, like
+        self._like = like
         self._products = pack_products([(weight, bias)], of_bytes=like.dtype == np.uint8)
+
+    @property
+    def n_outputs(self) -> int:
+        """The number of tokens."""
+        return int(self._products.table[0, 4])
 
     def forward(self, x: Tensor, relu: bool = False, dropout: float = 0.0) -> Tensor:
         """Return x W^T + b: (N, D) -> (N, V)."""
         entry = self._products.table[0]
         out = _empty(len(x), int(entry[3]) * tiles.PANEL)
         decoding.project(*self._products[:2], entry, self._like, x.numpy(), out)
-        return torch.from_numpy(out)[:, : int(entry[4])]
+        return torch.from_numpy(out)[:, : self.n_outputs]
 
     def choose(
-        self, x: NDArray[np.float32], n: int, banned: Sequence[int]
+        self,
+        x: NDArray[np.float32],
+        n: int,
+        banned: Sequence[int],
+        forbidden: NDArray[np.bool_] = _NONE_FORBIDDEN,
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Return the log-probabilities and the ids of the n likeliest tokens after x (N, D), as `decoding.choose`."""
         log_probs, ids = np.empty((len(x), n), np.float32), np.empty((len(x), n), np.int64)
-        entry = self._products.table[0]
-        decoding.choose(*self._products[:2], entry, self._like, x, np.array(banned, dtype=np.int64), log_probs, ids)
+        entry, never = self._products.table[0], np.array(banned, dtype=np.int64)
+        decoding.choose(*self._products[:2], entry, self._like, x, never, forbidden, log_probs, ids)
         return log_probs, ids
 
     def select_outputs(self, ids: Tensor) -> "CompiledOutput":
         """Return a layer that computes the outputs ids (U,) alone."""
-        return CompiledOutput(self._weight[ids], self._bias[ids], self._like)
+        twin = copy.copy(self)
+        twin._products = select_outputs(self._products, ids.numpy())
+        return twin
 
 
 def _encoder_products(model: Any) -> Iterator[tuple[Tensor, Tensor | None]]:

@@ -427,10 +427,11 @@ def project(weights, numbers, entry, like, x, out):
 
 
 @compiled
-def choose(weights, numbers, entry, like, x, banned, log_probs, ids):
+def choose(weights, numbers, entry, like, x, banned, forbidden, log_probs, ids):
     """Set log_probs and ids (rows, n) to the n likeliest tokens after x (rows, D), the likeliest first.
 
-    Of equally likely ones, the lower id comes first; banned ones never come. A NaN makes all of a row's NaN.
+    Of equally likely ones, the lower id comes first; banned ones never come. A NaN makes all of a row's NaN. forbidden:
+    (B, V), tokens without probability for the rows of each sentence, which follow each other; or (0, 0).
     """
     size, n_tokens, n_best = x.shape[1], entry[4], ids.shape[1]
     n_most = min(_CHOICES, x.shape[0])
@@ -446,6 +447,10 @@ def choose(weights, numbers, entry, like, x, banned, log_probs, ids):
         multiply(inputs, scales, n, weights, numbers, entry, logits, PLAIN)
         for i in range(n):
             row, best, chosen = logits[i, :n_tokens], log_probs[first + i], ids[first + i]
+            if forbidden.size:
+                kept_out = forbidden[(first + i) * forbidden.shape[0] // x.shape[0]]
+                for j in range(n_tokens):
+                    row[j] = -np.inf if kept_out[j] else row[j]
             for chunk in range(n_chunks):
                 peaks[chunk] = largest_of(row[chunk * _CHUNK : (chunk + 1) * _CHUNK])
             largest, total = largest_of(peaks), np.float32(0.0)

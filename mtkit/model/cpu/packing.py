@@ -61,6 +61,20 @@ def _pack(weight: Tensor, bias: Tensor | None, of_bytes: bool) -> tuple[NDArray[
     return panels.numpy(), numbers.flatten().numpy()
 
 
+def select_outputs(product: Products, ids: NDArray[np.int64]) -> Products:
+    """Return the first of the products with the outputs ids (U,) alone, in this order."""
+    first_byte, first_number, n_rounds, n_panels, _ = product.table[0]
+    size = n_rounds * n_panels * PANEL
+    rounds = product.weights[first_byte : first_byte + 4 * size].view(np.uint32).reshape(n_panels, n_rounds, PANEL)
+    numbers = product.numbers[first_number : first_number + 3 * n_panels * PANEL].reshape(3, -1)
+    n_new = -(-len(ids) // PANEL)
+    chosen, own = np.zeros((n_new * PANEL, n_rounds), np.uint32), np.zeros((3, n_new * PANEL), np.float32)
+    chosen[: len(ids)], own[:, : len(ids)] = rounds[ids // PANEL, :, ids % PANEL], numbers[:, ids]
+    weights = np.ascontiguousarray(chosen.reshape(n_new, PANEL, -1).transpose(0, 2, 1))
+    table = np.array([[0, 0, n_rounds, n_new, len(ids)]])
+    return Products(_aligned(weights.reshape(-1).view(np.uint8)), own.flatten(), table)
+
+
 def pack_norms(norms: Sequence[nn.Module]) -> NDArray[np.float32]:
     """Return the gains and biases of layer norms, (norms, 2, D), or the gains of RMSNorms, (norms, 1, D)."""
     rows = [torch.stack([weight.detach() for weight in norm.parameters()]) for norm in norms]

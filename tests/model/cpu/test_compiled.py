@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 from searches import MODERN
 
 from mtkit.config.model import ModelConfig
@@ -164,6 +163,20 @@ def test_the_likeliest_tokens_are_those_of_the_whole_rows(n, precision):
     torch.testing.assert_close(log_probs, values)
 
 
+@every_precision
+def test_forbidden_tokens_share_no_probability(precision):
+    output, n_sentences, n_hypotheses = CompiledOutput(torch.randn(V, 36), torch.randn(V), LIKE[precision]), 30, 3
+    forbidden = torch.rand(n_sentences, V) < 0.9
+    x = torch.randn(n_sentences * n_hypotheses, 36)
+    of_rows = forbidden.repeat_interleave(n_hypotheses, 0)
+    expected = output(x).masked_fill(of_rows, -torch.inf).log_softmax(1)
+    expected[:, 2] = -torch.inf
+    values, ids = expected.topk(4)
+    log_probs, chosen = map(torch.from_numpy, output.choose(x.numpy(), 4, [2], forbidden.numpy()))
+    assert torch.equal(chosen, ids)
+    torch.testing.assert_close(log_probs, values)
+
+
 def test_of_equally_likely_tokens_the_lower_ids_come_first():
     output = CompiledOutput(torch.zeros(V, 36), torch.arange(V) // 50 * 1.0, LIKE["fp32"])
     _, chosen = output.choose(torch.randn(2, 36).numpy(), 4, [101])
@@ -209,8 +222,11 @@ def test_what_the_loops_do_not_know_is_left_to_the_layers(kind):
     assert ops.decoder(model, "fp32") is None
 
 
-def test_outputs_can_be_selected():
-    weight, bias, ids = torch.randn(V, 36), torch.randn(V), torch.tensor([3, 140, 7])
-    output = CompiledOutput(weight, bias, LIKE["fp32"])
-    x = torch.randn(4, 36)
-    torch.testing.assert_close(output.select_outputs(ids)(x), F.linear(x, weight[ids], bias[ids]), rtol=1e-5, atol=1e-4)
+@every_precision
+@pytest.mark.parametrize("ids", [[3, 140, 7], [5], [*range(V)], [*range(V)[::-3]]], ids=len)
+def test_selected_outputs_are_computed_as_before(ids, precision):
+    output = CompiledOutput(torch.randn(V, 37), torch.randn(V), LIKE[precision])
+    x, chosen = torch.randn(8, 37), torch.tensor(ids)
+    assert torch.equal(output.select_outputs(chosen)(x), output(x)[:, chosen])
+    again = torch.randperm(len(ids))
+    assert torch.equal(output.select_outputs(chosen).select_outputs(again)(x), output(x)[:, chosen[again]])
