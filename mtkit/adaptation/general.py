@@ -67,15 +67,16 @@ def prepare_general(
 ) -> General:
     """Write the general text to the folder, which appears when it is complete; a second call reads it.
 
-    paths: files with both sides, two text files, or one text file in the source language. of_base: see `text_of`, for
-    use without paths. Its dev text gives dev and test, too; if it has too few lines, only memory_sources are mixed in.
+    paths: files with both sides, text files two by two, and perhaps one more text file, in the source language. If it
+    is alone, it gives dev and test, too; otherwise it is only mixed in. of_base: see `text_of`, for use without paths.
+    Its dev text gives dev and test, too; if it has too few lines, only memory_sources are mixed in.
     memory_sources, held_out: the sources of the memory to train on, and the others; general text leaves all out.
     n_mix, seconds: the most sentences to translate for training, and the most time for that. The base's training text
     keeps its references, from which the base has learned.
     """
     if not folder.exists():
         known = {*memory_sources, *held_out}
-        pairs, has_references = _read(paths, langs) if paths else (_pairs(of_base[0]), True)
+        pairs, has_references, more = _read(paths, langs) if paths else (_pairs(of_base[0]), True, [])
         pairs = list(dict.fromkeys((src, tgt) for src, tgt in pairs if src.strip() and src not in known))
         if paths and len(pairs) < LEAST_LINES:
             raise DataError(
@@ -86,8 +87,12 @@ def prepare_general(
         with atomic_folder(folder) as scratch:
             rest = _set_aside(pairs, scratch) if is_separate else [(src, "") for src in dict.fromkeys(memory_sources)]
             is_trained_on = is_separate and not paths and bool(of_base[1])
-            if is_trained_on:
+            if is_separate:
                 known |= {src for part in ("dev", "test") for src in read_lines(scratch / f"{part}.src")}
+            known_or_mixed = known.union(src for src, _ in rest)
+            more = [line for line in dict.fromkeys(more) if line.strip() and line not in known_or_mixed]
+            rest += [(src, "") for src in evenly_spaced(more, max(0, n_mix - len(rest)))]
+            if is_trained_on:
                 rest += [pair for pair in _pairs(of_base[1], _MOST_OF_BASE) if pair[0] not in known]
             if has_references and is_separate:
                 write_text(scratch / _HAS_REFERENCES, GIVEN if paths else OF_BASE)
@@ -102,12 +107,19 @@ def prepare_general(
     return General(_corpus(folder, "mix"), n_translated, dev, test, about.exists(), name or GIVEN)
 
 
-def _read(paths: Sequence[Path], langs: Languages | None) -> tuple[list[tuple[str, str]], bool]:
-    """Return the lines of the general text with their translations, "" if it has none; and whether it has."""
-    if len(paths) == 1 and extension(paths[0]) not in (*EXTENSIONS, ".zip", ".yaml", ".yml"):
-        return [(line, "") for line in read_lines(paths[0])], False
-    corpora, _ = find_corpora(paths, ",".join(langs) if langs else None)
-    return _pairs(corpora), True
+def _read(paths: Sequence[Path], langs: Languages | None) -> tuple[list[tuple[str, str]], bool, list[str]]:
+    """Return the pairs of the general text, whether they have translations (otherwise ""), and further sources.
+
+    A text file that is left over, when the others are taken two by two, has sources.
+    """
+    texts = [path for path in paths if extension(path) not in (*EXTENSIONS, ".zip", ".yaml", ".yml")]
+    alone = texts[-1] if len(texts) % 2 else None
+    sources = [] if alone is None else list(read_lines(alone))
+    rest = [path for path in paths if path is not alone]
+    if not rest:
+        return [(line, "") for line in sources], False, []
+    corpora, _ = find_corpora(rest, ",".join(langs) if langs else None)
+    return _pairs(corpora), True, sources
 
 
 def _pairs(corpora: Sequence[CorpusFiles], most: int | None = None) -> list[tuple[str, str]]:

@@ -169,6 +169,26 @@ def test_general_text_without_references_keeps_its_sources_to_compare_the_models
     assert general.n_mix in (44, 45) and all(pair.src != "fault" for pair in read_pairs([general.mix]))
 
 
+def test_source_text_beside_pairs_is_mixed_in_but_does_not_judge(tmp_path):
+    pairs = [(f"line {i}", f"ligne {i}") for i in range(100)]
+    texts = [write_lines(tmp_path / f"text.{side}", [pair[side] for pair in pairs]) for side in (0, 1)]
+    more = write_lines(
+        tmp_path / "more.txt", ["line 1", "memory", "held", "", *(f"more {i}" for i in range(50)), "more 1"]
+    )
+    for paths in ([tsv(tmp_path / "general.tsv", pairs), more], [*texts, more]):
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+        general = prepare_general(
+            paths, ["memory"], {"held"}, ("en", "fr"), TRANSLATOR, tmp_path / "out", n_mix=65, seconds=1e9
+        )
+        assert general.has_references and general.dev and general.test
+        judging = {pair.src for pair in read_pairs([general.dev, general.test])}
+        mixed = [pair[:2] for pair in read_pairs([general.mix])]
+        assert len(judging) == 55 and judging <= {src for src, _ in pairs}
+        assert len({src for src, _ in mixed}) == len(mixed) == 65 and all(tgt == src.upper() for src, tgt in mixed)
+        assert {src for src, _ in pairs} - judging < {src for src, _ in mixed}, "the text that judges is like these"
+        assert [src for src, _ in mixed if src.startswith("more")] == [f"more {i * 50 // 20}" for i in range(20)]
+
+
 def test_without_general_text_the_memorys_own_sources_are_mixed_in(tmp_path):
     general = prepare_general([], ["a", "b", "b"], set(), None, TRANSLATOR, tmp_path / "out", n_mix=9, seconds=1e9)
     assert [pair[:2] for pair in read_pairs([general.mix])] == [("a", "A"), ("b", "B")]

@@ -48,9 +48,9 @@ def adapt(
         typer.Option(
             "--general",
             metavar="FILE",
-            help="Other text that the model must keep translating well: a file with both sides, or a text file in "
-            "the source language. Give two text files, source first, by giving the option twice. "
-            "Default: the dev and training text that the model's config names, if it is there.",
+            help="Other text that the model must keep translating well: a file with both sides, two text files "
+            "(give the option twice, source first), a text file in the source language, or pairs and then such a "
+            "file. Default: the dev and training text that the model's config names, if it is there.",
         ),
     ] = None,
     new_pieces: Annotated[
