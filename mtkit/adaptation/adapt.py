@@ -4,13 +4,13 @@ import json
 import math
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from mtkit.adaptation.base_translations import BaseTranslations
-from mtkit.adaptation.curve import Point, chosen_share, likely_losses
+from mtkit.adaptation.curve import Point, chosen_share, likely_losses, share_to_try
 from mtkit.adaptation.extension import extend, report_gain
 from mtkit.adaptation.general import General, prepare_general, text_of
 from mtkit.adaptation.judgement import FILE, ON_MEMORY, Judgement, changes_of, examples_of
@@ -43,7 +43,8 @@ _NEW_PIECES = "number of new pieces"  # one of its keys
 _BASE_TRANSLATIONS = "base-translations.json"
 _EXTENDED = "extended"  # the folder of the base with new pieces
 _BUDGET, _TRAINING = "budget_s", "train_s"  # its keys: the whole time that training was planned for, and its part of it
-_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the tuned weights, to try on dev
+_SHARES = (0.0, 0.5, 0.75, 1.0)  # of the tuned weights, to try on dev
+_N_SHARES = len(_SHARES) + 1  # and one more: see `share_to_try`
 _MOST_LOST = 0.5  # BLEU on general text with references
 # BLEU between the translations of both models, on general text without references. English to French, Git's catalogue,
 # own translations of Tatoeba mixed in: 23 points on other text of Tatoeba went with a loss of 0.6 BLEU, 33 with 1.0, 40
@@ -217,7 +218,7 @@ class _Adaptation:
         per_sentence = kept.seconds_a_sentence
         general_test = general_test.first(max(_LEAST_ON_TEST, int(_FOR_TEST * self.seconds / 2 / per_sentence)))
         general_before = of_base(general_test, "general test, before")
-        n_on_dev = max(_LEAST_ON_DEV, int(_FOR_CURVE * self.seconds / len(_SHARES) / per_sentence))
+        n_on_dev = max(_LEAST_ON_DEV, int(_FOR_CURVE * self.seconds / _N_SHARES / per_sentence))
         memory_dev = _Text.read(memory.dev)
         dev = memory_dev.first(n_on_dev)
         general_dev = _Text.read(general.dev).first(n_on_dev)
@@ -226,7 +227,7 @@ class _Adaptation:
             translated = of_base(general_dev, "general dev, before")
             general_dev = _Text(general_dev.sources, translated)
         n_later = len(test.sources) + len(general_test.sources)
-        n_later += len(_SHARES) * (len(dev.sources) + len(general_dev.sources))
+        n_later += _N_SHARES * (len(dev.sources) + len(general_dev.sources))
         n_later += sentences_for_fast_forms(self.base.config, self.device, len(memory_dev.sources))
         later_s = _MARGIN * n_later * per_sentence + _SPARE_S
         return _Prepared(
@@ -399,27 +400,40 @@ class _Adaptation:
             return tuned_model
 
         shares = _SHARES[:1] if tuned.manifest["training"]["averaged_steps"] == [0] else _SHARES  # it kept the start
-        dev, general_dev = prepared.dev, prepared.general_dev
-        points, of_general = [], []
-        for share in shares:
+        texts, most_lost = (prepared.dev, prepared.general_dev), self._most_lost(prepared.general)
+        translated: dict[float, list[list[str]]] = {}  # by share
+
+        def points_with(share: float) -> list[Point]:
             name, model = f"dev, {share:.0%} of the tuned weights", at(share)
-            domain = corpus_bleu(self._translate(model, dev, name, tuned), dev.references, self.metric)
-            of_general.append(self._translate(model, general_dev, name, tuned))
-            points.append(Point(share, domain, None))
-        if general_dev.sources:
-            losses = likely_losses(of_general, general_dev.references, self.metric)
-            scores = [corpus_bleu(lines, general_dev.references, self.metric) for lines in of_general]
-            points = [
-                replace(point, general=score, loss=loss)
-                for point, score, loss in zip(points, scores, losses, strict=True)
-            ]
-        chosen = chosen_share(points, self._most_lost(prepared.general))
+            translated[share] = [self._translate(model, text, name, tuned) for text in texts]
+            return self._points(dict(sorted(translated.items())), *texts)
+
+        for share in shares:
+            points = points_with(share)
+        if (share_between := share_to_try(points, most_lost)) is not None:
+            points = points_with(share_between)
+        chosen = chosen_share(points, most_lost)
         curve = [replace(point, is_chosen=point == chosen) for point in points]
         for point in curve:
             elsewhere = "" if point.general is None else f", {prepared.general.name} {point.general:.2f}"
             chosen_one = " (chosen)" if point.is_chosen else ""
             log.info(f"dev BLEU, {point.share:.0%} tuned: memory {point.domain:.2f}{elsewhere}{chosen_one}")
         return curve, at(chosen.share)
+
+    def _points(self, translated: Mapping[float, Sequence[list[str]]], dev: _Text, general: _Text) -> list[Point]:
+        """Return the scores of the translations of both texts, by share; the first ones are the base's."""
+        of_general = [of_both[1] for of_both in translated.values()]
+        points = [
+            Point(share, corpus_bleu(of_both[0], dev.references, self.metric), None)
+            for share, of_both in translated.items()
+        ]
+        if not general.sources:
+            return points
+        losses = likely_losses(of_general, general.references, self.metric)
+        return [
+            replace(point, general=corpus_bleu(lines, general.references, self.metric), loss=loss)
+            for point, lines, loss in zip(points, of_general, losses, strict=True)
+        ]
 
     @staticmethod
     def _most_lost(general: General) -> float:

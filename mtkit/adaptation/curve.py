@@ -48,11 +48,26 @@ def chosen_share(points: Sequence[Point], most_lost: float) -> Point:
         enough = base.domain + _ENOUGH * (max(point.domain for point in gaining) - base.domain)
         return min((point for point in gaining if point.domain >= enough), key=lambda point: point.share)
 
-    def loss(point: Point) -> float:
-        if point.loss is not None:
-            return point.loss
-        return 0.0 if point.general is None or base.general is None else base.general - point.general
-
-    if cheap := [point for point in gaining if loss(point) <= most_lost]:
+    if cheap := [point for point in gaining if _loss(point, base) <= most_lost]:
         return max(cheap, key=lambda point: (point.domain, -point.share))
-    return min(gaining, key=loss)
+    return min(gaining, key=lambda point: _loss(point, base))
+
+
+def share_to_try(points: Sequence[Point], most_lost: float) -> float | None:
+    """Return the share halfway from the chosen one to the next that might be better; None if there is none.
+
+    That is the next larger share if the chosen one loses little of the general score, otherwise the next smaller one.
+    points, most_lost: as for `chosen_share`.
+    """
+    chosen, shares = chosen_share(points, most_lost), [point.share for point in points]
+    is_cheap = chosen.general is not None and _loss(chosen, points[0]) <= most_lost
+    neighbour = shares.index(chosen.share) + (1 if is_cheap else -1)
+    if chosen is points[0] or neighbour == len(shares):
+        return None
+    return (chosen.share + shares[neighbour]) / 2
+
+
+def _loss(point: Point, base: Point) -> float:
+    if point.loss is not None:
+        return point.loss
+    return 0.0 if point.general is None or base.general is None else base.general - point.general

@@ -120,6 +120,17 @@ def test_a_better_model_is_written_with_its_judgement(base, memory, tmp_path, st
     assert json.loads(again.stdout) == judged and len(trained) == 1, "it has ended"
 
 
+def test_the_mean_halfway_to_a_share_that_loses_too_much_is_tried(base, memory, tmp_path, stand_ins):
+    pairs = write_lines(
+        tmp_path / "general.tsv", [f"word{i} and word{i + 1}\tmot{i} et mot{i + 1}" for i in range(400)]
+    )
+    stand_ins(1.0, lambda share: 1 - share if share > 0.9 else 0.3 + share / 2)
+    assert mtkit(base, memory, "--out", tmp_path / "out", "--general", pairs).exit_code == 0
+    curve = json.loads((tmp_path / "out" / "judgement.json").read_text())["curve"]
+    assert [point["share"] for point in curve] == [0.0, 0.5, 0.75, 0.875, 1.0]
+    assert [point["share"] for point in curve if point["is_chosen"]] == [0.875]
+
+
 def test_a_model_that_is_not_better_leaves_the_base_and_exits_with_1(base, memory, tmp_path, stand_ins):
     stand_ins(0.0, lambda share: 0.3)
     result = mtkit(base, memory, "--out", tmp_path / "out")
@@ -404,7 +415,7 @@ def test_a_folder_of_another_system_is_tuned_from_its_own_weights(base, memory, 
     else:
         texts, any_difference = [ComparedText("text", None, SRC, None)], Tolerance(0, math.inf, math.inf)
         ctranslate2.export_bundle(read_bundle(base), tmp_path / "folder", form, texts, any_difference, 1)
-    stand_ins(1.0, lambda share: 0.5 * share)
+    stand_ins(1.0, lambda share: 0.5 if share > 0.95 else 0.0)
     result = mtkit(tmp_path / "folder", memory, "--out", tmp_path / "out")
     assert result.exit_code == 0, result.output
     [imported] = [path.parent for path in (tmp_path / "out").glob("base-*/manifest.json")]
