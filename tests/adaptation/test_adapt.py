@@ -114,6 +114,7 @@ def test_a_better_model_is_written_with_its_judgement(base, memory, tmp_path, st
     [cfg] = trained
     assert cfg.train.init_from == base and cfg.train.budget.endswith("s")
     assert cfg.data.train[0].src.name == "train.src"
+    assert cfg.train.label_smoothing == 0 and cfg.train.adam_eps == 1e-5, "what the memory does not concern stays"
     engines = cfg.decode.engine, read_bundle(tmp_path / "out" / "model").config.decode.engine
     assert engines == ("native", "auto") and made_fast == [tmp_path / "out" / "model"], "only the result is exported"
     again = mtkit(base, memory, "--out", tmp_path / "out", "--json")
