@@ -66,7 +66,7 @@ def _precision(members: Sequence[BundleFiles], decode: DecodeConfig, device: str
     if decode.precision != "auto":
         return decode.precision
     loss = loss_in_int8(members, device)
-    if loss is None or not loss.is_none:
+    if loss is None or not loss.is_negligible:
         return "fp32"
     log.info(f"decoding in int8, which is as good on dev ({INT8_SCORES}); decode.precision=fp32 is exact")
     return "int8"

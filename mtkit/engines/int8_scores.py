@@ -26,7 +26,7 @@ class Int8Loss:
     nats: float | None  # per target token; None: not measured
 
     @property
-    def is_none(self) -> bool:
+    def is_negligible(self) -> bool:
         """Whether the model counts as equally good in int8."""
         if self.nats is None:
             return self.bleu <= _EQUAL_BLEU
