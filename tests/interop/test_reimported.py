@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from mtkit.bundle import load_bundle, read_bundle, save_bundle
 from mtkit.cli import app
-from mtkit.interop import marian
+from mtkit.interop import marian, marian_vocabulary
 from mtkit.interop.huggingface import marianmt
 from mtkit.tokens.special_ids import UNK_ID
 
@@ -65,7 +65,7 @@ def test_a_model_that_has_learned_to_write_unk_goes_back_to_marian_whose_engine_
     arguments = ["export", "--to", "marian", "--model", tmp_path / "tuned", "--src", tmp_path / "text"]
     done = CliRunner().invoke(app, [*map(str, arguments), "--out", str(tmp_path / "out")])
     assert done.exit_code == 0, done.output
-    assert marian.marian_vocabulary.decoder_options(tmp_path / "out" / "model.npz")["allow-unk"] is False
+    assert marian_vocabulary.decoder_options(tmp_path / "out" / "model.npz")["allow-unk"] is False
 
 
 @pytest.mark.parametrize("to", KINDS)
