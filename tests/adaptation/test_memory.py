@@ -189,6 +189,18 @@ def test_source_text_beside_pairs_is_mixed_in_but_does_not_judge(tmp_path):
         assert [src for src, _ in mixed if src.startswith("more")] == [f"more {i * 50 // 20}" for i in range(20)]
 
 
+def test_beside_much_source_text_more_of_the_pairs_choose_the_weights(tmp_path):
+    path = tsv(tmp_path / "general.tsv", [(f"line {i}", f"ligne {i}") for i in range(100)])
+    for n, n_dev in ((99, 25), (100, 40)):
+        more = write_lines(tmp_path / "more.txt", [f"more {i}" for i in range(n)])
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+        general = prepare_general(
+            [path, more], [], set(), ("en", "fr"), TRANSLATOR, tmp_path / "out", n_mix=99, seconds=1e9
+        )
+        assert general.dev and general.test
+        assert [len(list(read_pairs([text]))) for text in (general.dev, general.test)] == [n_dev, 30]
+
+
 def test_without_general_text_the_memorys_own_sources_are_mixed_in(tmp_path):
     general = prepare_general([], ["a", "b", "b"], set(), None, TRANSLATOR, tmp_path / "out", n_mix=9, seconds=1e9)
     assert [pair[:2] for pair in read_pairs([general.mix])] == [("a", "A"), ("b", "B")]
