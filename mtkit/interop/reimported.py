@@ -98,10 +98,11 @@ def _parity(
         huggingface.import_model(exported, again, named)
     texts = [as_read(files, text) for text in texts]
     imported, of_browser = read_bundle(again), to in ("bergamot", "page")
-    model = bergamot.browser_model(exported, imported) if of_browser else load_model(imported)
-    original = load_model(files)
+    original, model = load_model(files), load_model(imported)
     if model.output.bias[UNK_ID] <= BANNED:  # Marian's engines never write it, but a tuned model may have learned to
         original.output.bias.data[UNK_ID] = BANNED
+    if of_browser:
+        model = bergamot.browser_model(exported, imported)
     both = _translators(files, original, files, texts), _translators(imported, model, files, texts)
     comparisons = [Comparison(*one) for one in zip(texts, *both, strict=True)]
     parity = measure_parity(comparisons, threads, tick)
