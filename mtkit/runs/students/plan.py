@@ -62,6 +62,8 @@ MEASURED = (
     MeasuredRun("student-tiny", "en-fr", 4772, 2.7, 3.97),
     MeasuredRun("student-tiny", "en-de", 5017, 2.8, 3.88),
     MeasuredRun("student-shallow", "en-de", 5180, 3.0, 2.45),
+    MeasuredRun("student-shallow", "en-de", 9659, 5.5, 1.15),
+    MeasuredRun("student-shallow", "en-fr", 9047, 5.2, 2.07),
 )
 
 
