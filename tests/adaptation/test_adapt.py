@@ -16,7 +16,6 @@ from tiny_models import SRC, save_tiny_bundle, write_lines
 from typer.testing import CliRunner
 
 from mtkit.adaptation import adapt as adapting
-from mtkit.adaptation.judgement import ON_MEMORY, Change, Judgement
 from mtkit.bundle import add_to_bundle, load_model, read_bundle, save_bundle
 from mtkit.cli import app
 from mtkit.config.durations import seconds_of
@@ -450,38 +449,6 @@ def test_a_model_of_many_languages_is_imported_for_those_of_the_memory(make_m2m1
 def test_the_languages_of_a_bundle_are_not_given_again(base, memory, tmp_path):
     refused = mtkit(base, memory, "--out", tmp_path / "out", "--src-lang", "en", "--tgt-lang", "fr")
     assert refused.exit_code == 2 and "leave out --src-lang" in refused.stderr
-
-
-def judged(after, p, general=(0.0, None), most_lost=None, general_of=""):
-    def change(metric, before, after, p):
-        return Change(metric, before, after, None, None, p)
-
-    rest: dict[str, Any] = dict.fromkeys(("n_read", "n_clean", "n_train", "n_test", "n_mix", "n_general"), 0)
-    rest |= {"unseen": [], "curve": [], "examples": [], "most_lost": most_lost, "general_of": general_of}
-    lost, general_p = general
-    rest["general"] = [change("BLEU", 40.0, 40.0 - lost, general_p)]
-    return Judgement(base="b", model=None, memory="m", domain=[change("BLEU", 20.0, after, p)], **rest)
-
-
-def test_a_judgement_needs_a_significant_gain():
-    assert judged(22.0, 0.01).is_better
-    assert not judged(22.0, 0.2).is_better and not judged(18.0, 0.01).is_better and not judged(22.0, None).is_better
-
-
-@pytest.mark.parametrize(
-    ("lost", "p", "most_lost", "is_better"),
-    [(5.0, 0.01, 0.5, False), (5.0, 0.2, 0.5, True), (0.4, 0.01, 0.5, True), (15.0, 0.01, 20.0, True)],
-)
-def test_a_gain_at_a_significant_loss_elsewhere_is_not_better(lost, p, most_lost, is_better):
-    one = judged(22.0, 0.01, (lost, p), most_lost, "general text")
-    assert one.is_better == is_better
-    if not is_better:
-        told = one.verdict()
-        assert "general text: BLEU 40.00 before, 35.00 after" in told and "b remains" in told and "--general" in told
-
-
-def test_a_gain_without_general_text_tells_what_is_unknown():
-    assert "--general" in judged(22.0, 0.01, (80.0, 0.01), None, ON_MEMORY).verdict()
 
 
 def test_the_dev_text_of_the_base_is_general_text(memory, tmp_path, stand_ins, base):
