@@ -409,15 +409,16 @@ class _Adaptation:
         texts, most_lost = (prepared.dev, prepared.general_dev), self._most_lost(prepared.general)
         translated: dict[float, list[list[str]]] = {}  # by share
 
-        def points_with(share: float) -> list[Point]:
+        def try_share(share: float) -> None:
             name, model = f"dev, {share:.0%} of the tuned weights", at(share)
             translated[share] = [self._translate(model, text, name, tuned) for text in texts]
-            return self._points(dict(sorted(translated.items())), *texts)
 
         for share in shares:
-            points = points_with(share)
+            try_share(share)
+        points = self._points(translated, *texts)
         if (share_between := share_to_try(points, most_lost)) is not None:
-            points = points_with(share_between)
+            try_share(share_between)
+            points = self._points(dict(sorted(translated.items())), *texts)
         chosen = chosen_share(points, most_lost)
         curve = [replace(point, is_chosen=point == chosen) for point in points]
         for point in curve:
