@@ -102,7 +102,7 @@ def _parity(
     if model.output.bias[UNK_ID] <= BANNED:  # Marian's engines never write it, but a tuned model may have learned to
         original.output.bias.data[UNK_ID] = BANNED
     if of_browser:
-        model = bergamot.browser_model(exported, imported)
+        model = bergamot.browser_model(exported, model)
     both = _translators(files, original, files, texts), _translators(imported, model, files, texts)
     comparisons = [Comparison(*one) for one in zip(texts, *both, strict=True)]
     parity = measure_parity(comparisons, threads, tick)

@@ -66,7 +66,9 @@ def main() -> None:
 
 def translate(bundle: BundleFiles, precision: str, exported: Path, sources: list[str]) -> list[str]:
     """Translate with mtkit, without a second search for what looks suspect; "browser": as the engine computes."""
-    model = browser_model(exported, bundle) if precision == "browser" else load_model(bundle)
+    model = load_model(bundle)
+    if precision == "browser":
+        model = browser_model(exported, model)
     engine = NativeEngine([model], "cpu", "int8" if precision == "int8" else "fp32", shortlist_of(bundle))
     decode = bundle.config.decode.model_copy(update={"on_suspect": "off"})
     return Translator(engine, bundle.src_tokenizer, bundle.tgt_tokenizer, decode).translate(sources)

@@ -16,7 +16,7 @@ import torch
 from fixtures.interop import ENGLISH
 from torch import nn
 
-from mtkit.bundle import add_to_bundle, load_bundle, read_bundle, save_bundle
+from mtkit.bundle import add_to_bundle, load_bundle, load_model, read_bundle, save_bundle
 from mtkit.engines.native import NativeEngine
 from mtkit.engines.shortlist import SHORTLIST, Shortlist, shortlist_of
 from mtkit.interop.bergamot.arithmetic import BrowserLinear
@@ -93,7 +93,9 @@ def test_the_real_engine_translates_as_browsers_are_said_to(make_student, tmp_pa
         f"{subject} {rest}" for subject in subjects for rest in ("love oranges", "rains", "see", "sleeps", "see it")
     ]
     imported = read_bundle(tmp_path / "again")
-    engine = NativeEngine([browser_model(tmp_path / "exported", imported)], shortlist=shortlist_of(imported))
+    engine = NativeEngine(
+        [browser_model(tmp_path / "exported", load_model(imported))], shortlist=shortlist_of(imported)
+    )
     decode = imported.config.decode.model_copy(update={"on_suspect": "off"})
     ours = Translator(engine, imported.src_tokenizer, imported.tgt_tokenizer, decode).translate(lines)
     command = ["node", ROOT / "scripts" / "bench" / "browser_engine.cjs", ENGINE, tmp_path / "exported"]

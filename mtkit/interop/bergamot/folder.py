@@ -18,7 +18,7 @@ import torch.nn.functional as F
 import yaml
 from torch import Tensor, nn
 
-from mtkit.bundle import Bundle, BundleFiles, add_to_bundle, load_bundle, load_model
+from mtkit.bundle import Bundle, BundleFiles, add_to_bundle, load_bundle
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.model import ModelConfig
 from mtkit.config.reading.yaml_text import yaml_value
@@ -174,9 +174,9 @@ def usable_shortlist(files: BundleFiles, model: Transformer | None = None) -> Sh
     return shortlist_of(files)
 
 
-def browser_model(exported: Path, imported: BundleFiles) -> Transformer:
+def browser_model(exported: Path, imported: Transformer) -> Transformer:
     """Return the model of a folder that `export_bundle` wrote and `import_model` read, as browsers compute it."""
-    return as_in_browser(load_model(imported), read_marian_binary(_Files.find(exported).model).tensors)
+    return as_in_browser(imported, read_marian_binary(_Files.find(exported).model).tensors)
 
 
 def model_size(model: Transformer) -> int:
