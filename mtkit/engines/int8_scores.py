@@ -12,7 +12,7 @@ INT8_SCORES = "int8.json"  # the file's name in a bundle
 # The loss decides, because BLEU varies too much: between translations that are equally good, its standard deviation was
 # 0.1 on 2,000 sentences. In training, a loss lower by 0.005 came with a BLEU higher by less than 0.1.
 EQUAL_LOSS = 0.005  # nats per target token that int8 may add to the loss on a dev set to count as equal
-_MOST_BLEU = 0.5  # points that BLEU may vary by then
+_MOST_BLEU = 0.5  # points that int8 may lose all the same; more is not chance
 _EQUAL_BLEU = 0.1  # points that int8 may lose in bundles of earlier versions, which have no loss
 
 Scores = Mapping[str, float]  # by precision, fp32 and int8

@@ -31,7 +31,10 @@ def loops(monkeypatch):
 
 
 def with_scores(folder: Path, tmp_path: Path, *bleu: dict[str, float], rises: Sequence[float] = ()) -> BundleFiles:
-    """A copy of the bundle with BLEU in fp32 and int8 of so many dev sets, if any, and how much int8 adds to losses."""
+    """A copy of the bundle with scores in int8, if bleu has any.
+
+    bleu: in fp32 and int8, of each dev set. rises: what int8 adds to the loss, of each dev set.
+    """
     files = read_bundle(Path(shutil.copytree(folder, tmp_path / "scored")))
     if bleu:
         losses = {f"dev {n}": {"fp32": 2.0, "int8": 2.0 + rise} for n, rise in enumerate(rises)}
