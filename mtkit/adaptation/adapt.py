@@ -14,7 +14,7 @@ from mtkit.adaptation.curve import Point, chosen_share, likely_losses, share_to_
 from mtkit.adaptation.extension import extend, report_gain
 from mtkit.adaptation.general import General, prepare_general, text_of
 from mtkit.adaptation.judgement import FILE, ON_MEMORY, Judgement, changes_of, examples_of
-from mtkit.adaptation.memory import Memory, add_shortlist, has_grown, languages_of, prepare_memory
+from mtkit.adaptation.memory import Memory, add_shortlist, as_read, has_grown, languages_of, prepare_memory
 from mtkit.bundle import MANIFEST, SHAPING_FILES, BundleFiles, load_model, read_bundle
 from mtkit.config.data import CorpusFiles
 from mtkit.config.durations import duration_of, seconds_of
@@ -155,6 +155,7 @@ class _Prepared:
     """All that an adaptation has before it trains."""
 
     memory: Memory
+    changed: str  # what training changes in it, in words
     start: BundleFiles  # the base, or the base with new pieces
     new_pieces: list[str]  # what these bring for each side, in words
     general: General
@@ -206,6 +207,9 @@ class _Adaptation:
         start, new_pieces = self._start(memory)
         general = self._general(memory)
         self._write_settings()
+        memory, changed = as_read(memory, start, self.out / "memory")
+        if changed:
+            log.info(changed)
         test, general_test = _Text.read(memory.test), _Text.read(general.test)
         base_model = load_model(self.base)
         kept = BaseTranslations(self.out / _BASE_TRANSLATIONS, self.base.config.decode.plain.model_dump(mode="json"))
@@ -237,6 +241,7 @@ class _Adaptation:
         later_s = _MARGIN * n_later * per_sentence + _SPARE_S
         return _Prepared(
             memory,
+            changed,
             start,
             new_pieces,
             general,
@@ -284,6 +289,7 @@ class _Adaptation:
             n_train=len(memory.pairs("train")),
             n_test=len(test.sources),
             unseen=memory.unseen,
+            changed=prepared.changed,
             new_pieces=prepared.new_pieces,
             n_mix=general.n_mix,
             domain=changes_of(prepared.before, after, test.references, self.metric),

@@ -70,7 +70,7 @@ class Judgement:
     n_clean: int
     n_train: int
     n_test: int
-    unseen: list[str]  # characters that the model sees as bytes, in words
+    unseen: list[str]  # characters that the model has no piece for, in words
     n_mix: int  # general pairs that were mixed in, with references or with the base's own translations
     domain: list[Change]
     general: list[Change]
@@ -78,6 +78,7 @@ class Judgement:
     n_general: int
     curve: list[Point]
     examples: list[Example]
+    changed: str = ""  # what training changes in the memory because of them, in words
     new_pieces: list[str] = field(default_factory=list)  # what --new-pieces brings for each side, in words
     most_lost: float | None = None  # of the general text's first metric; None: there is no general text
 

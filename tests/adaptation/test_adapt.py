@@ -5,6 +5,7 @@ import math
 import random
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,7 @@ from typer.testing import CliRunner
 from mtkit.adaptation import adapt as adapting
 from mtkit.bundle import add_to_bundle, load_model, read_bundle, save_bundle
 from mtkit.cli import app
+from mtkit.config.data import CorpusFiles
 from mtkit.config.durations import seconds_of
 from mtkit.engines.shortlist import SHORTLIST, Shortlist
 from mtkit.errors import DataError, MtkitError, TrainingError
@@ -272,6 +274,21 @@ def test_a_model_that_aligns_words_goes_on_learning_it(base, memory, tmp_path, s
     save_bundle(guided, load_file(base / "model.safetensors"), cfg, base / "src.spm", base / "tgt.spm", training={})
     mtkit(guided, memory, "--out", tmp_path / "out")
     assert [cfg.train.guided_alignment for cfg in trained] == [0.2]
+
+
+def test_the_text_that_the_model_can_learn_is_trained_on(base, memory, tmp_path, stand_ins, monkeypatch):
+    trained, text = stand_ins(0.0, lambda share: 0.3), write_lines(tmp_path / "read.tsv", ["a\tb"])
+
+    def shorter(one, model, folder):
+        assert model.folder == base
+        return replace(one, train=CorpusFiles(src=text, tgt=text)), "training uses less"
+
+    monkeypatch.setattr(adapting, "as_read", shorter)
+    assert "training uses less" in mtkit(base, memory, "--out", tmp_path / "out").stderr
+    [cfg] = trained
+    assert cfg.data.train[0].src == text
+    assert json.loads((tmp_path / "out" / "judgement.json").read_text())["n_train"] == 1
+    assert "<li>Training uses less.</li>" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.fixture
