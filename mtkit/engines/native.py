@@ -18,6 +18,7 @@ from mtkit.engines.side_by_side import in_one_thread, in_threads
 from mtkit.engines.steps import EnsembleStep, LocalVocabulary, ModelStep, ShortlistedStep
 from mtkit.errors import MtkitError
 from mtkit.model import ops
+from mtkit.model.gpu.graphs import with_graphs
 from mtkit.model.inference import Decoder
 from mtkit.model.quantization import quantize, supported_precision
 from mtkit.model.transformer import Transformer
@@ -86,6 +87,8 @@ class NativeEngine:
         decoders = [ops.decoder(model, self.precision) for model in self._originals]
         compiled = [decoder for decoder in decoders if decoder is not None]
         self._decoders: Sequence[Decoder] = compiled if len(compiled) == len(models) else self.models
+        if self.device.type == "cuda":
+            self._decoders = [with_graphs(model, log.warning) for model in self.models]
         self.shortlist = shortlist
         # Learned positions are limited; the other kinds are not.
         limits = [model.cfg.max_positions for model in models if model.cfg.positions == "learned"]

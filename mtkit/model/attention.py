@@ -156,7 +156,8 @@ class SelfAttention(nn.Module):
             key_rows, value_rows = self.relative(ancestry.distances)
             mixed = attend_relative(packed[0], keys, values, key_rows, value_rows, ancestry.bias, self.dropout.rate)
             return self.out_proj(join_heads(mixed))
-        return self.out_proj(join_heads(attend(packed[0], keys, values, ancestry.bias, self.dropout.rate)))
+        query = packed[0].to(keys.dtype)
+        return self.out_proj(join_heads(attend(query, keys, values, ancestry.bias, self.dropout.rate)))
 
 
 class CrossAttention(nn.Module):
@@ -178,12 +179,13 @@ class CrossAttention(nn.Module):
     def forward(self, x: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None) -> Tensor:
         """Let every position of x (B, Q, D) look at the memory where bias (B, 1, 1, S) allows; returns (B, Q, D)."""
         (q,) = split_heads(self.q_proj(x), 1, self.n_heads)
-        return self.out_proj(join_heads(attend(q, keys, values, bias, self.dropout.rate)))
+        return self.out_proj(join_heads(attend(q.to(keys.dtype), keys, values, bias, self.dropout.rate)))
 
     def weights(self, x: Tensor, keys: Tensor, bias: Tensor) -> Tensor:
         """Return how much each position of x (B, Q, D) looks at each of the memory: (B, H, Q, S), rows add up to 1."""
         (q,) = split_heads(self.q_proj(x), 1, self.n_heads)
-        return ((q * q.size(-1) ** -0.5) @ keys.transpose(-1, -2) + bias).softmax(dim=-1)
+        scores = (q * q.size(-1) ** -0.5).to(keys.dtype) @ keys.transpose(-1, -2)
+        return (scores.float() + bias.float()).softmax(dim=-1)
 
 
 def split_heads(x: Tensor, n_parts: int, n_heads: int) -> tuple[Tensor, ...]:

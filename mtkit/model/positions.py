@@ -27,6 +27,14 @@ def sinusoid_table(n_positions: int, d_model: int, *, marian: bool = False) -> T
     return torch.cat([angles.sin(), angles.cos()], dim=1).float()
 
 
+def rows_from(table: Tensor, start: int | Tensor, x: Tensor) -> Tensor:
+    """Return the rows of a table for x (..., L, _), whose first position is start.
+
+    A start that only the GPU knows is a tensor (1,). L is then 1, and the table is long enough already.
+    """
+    return table[start] if isinstance(start, Tensor) else table[start : start + x.size(-2)]
+
+
 class SinusoidalPositions(nn.Module):
     """Fixed sinusoids, added to embeddings; the table grows when a longer sentence arrives."""
 
@@ -42,12 +50,16 @@ class SinusoidalPositions(nn.Module):
         first = FAIRSEQ_FIRST if self.kind == "fairseq" else 0
         return sinusoid_table(first + n_positions, d_model, marian=self.kind != "sinusoidal")[first:]
 
-    def forward(self, x: Tensor, start: int = 0) -> Tensor:
-        """Add the positions from start on to x (..., L, D)."""
-        table, end = self.table, start + x.size(-2)
-        if end > table.size(0):  # other threads may grow it, too
-            self.table = table = self.table_of(2 * end, table.size(1)).to(table.device)
-        return x + table[start:end]
+    def forward(self, x: Tensor, start: int | Tensor = 0) -> Tensor:
+        """Add the positions from start on to x (..., L, D); see `rows_from` for a tensor."""
+        return x + rows_from(self.table if isinstance(start, Tensor) else self.grown(start + x.size(-2)), start, x)
+
+    def grown(self, n_positions: int) -> Tensor:
+        """Return the table, with at least so many positions."""
+        table = self.table
+        if n_positions > table.size(0):  # other threads may grow it, too
+            self.table = table = self.table_of(2 * n_positions, table.size(1)).to(table.device)
+        return table
 
 
 class LearnedPositions(nn.Module):
@@ -57,18 +69,17 @@ class LearnedPositions(nn.Module):
         super().__init__()
         self.table = nn.Parameter(torch.empty(max_positions, d_model))
 
-    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+    def forward(self, x: Tensor, start: int | Tensor = 0) -> Tensor:
         """Add the positions from start on to x (..., L, D). Raises ValueError beyond max_positions."""
-        end = start + x.size(-2)
-        if end > self.table.size(0):
-            raise ValueError(f"position {end} is beyond max_positions={self.table.size(0)}")
-        return x + self.table[start:end]
+        if not isinstance(start, Tensor) and start + x.size(-2) > self.table.size(0):
+            raise ValueError(f"position {start + x.size(-2)} is beyond max_positions={self.table.size(0)}")
+        return x + rows_from(self.table, start, x)
 
 
 class NoPositions(nn.Module):
     """No positions in the embeddings: rotary, relative and alibi ones are part of self-attention."""
 
-    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+    def forward(self, x: Tensor, start: int | Tensor = 0) -> Tensor:
         """Return x."""
         return x
 
@@ -85,14 +96,19 @@ class RotaryPositions(nn.Module):
         super().__init__()
         self.register_buffer("table", sinusoid_table(256, d_head), persistent=False)
 
-    def forward(self, x: Tensor, start: int = 0) -> Tensor:
-        """Rotate x (..., L, d_head), whose first row is at position start."""
-        table, end = self.table, start + x.size(-2)
-        if end > table.size(0):  # other threads may grow it, too
-            self.table = table = sinusoid_table(2 * end, table.size(1)).to(table.device)
-        sin, cos = table[start:end].to(x.dtype).chunk(2, dim=-1)
+    def forward(self, x: Tensor, start: int | Tensor = 0) -> Tensor:
+        """Rotate x (..., L, d_head), whose first row is at position start; see `rows_from` for a tensor."""
+        table = self.table if isinstance(start, Tensor) else self.grown(start + x.size(-2))
+        sin, cos = rows_from(table, start, x).to(x.dtype).chunk(2, dim=-1)
         first, second = x.chunk(2, dim=-1)
         return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
+
+    def grown(self, n_positions: int) -> Tensor:
+        """Return the table, with at least so many positions."""
+        table = self.table
+        if n_positions > table.size(0):  # other threads may grow it, too
+            self.table = table = sinusoid_table(2 * n_positions, table.size(1)).to(table.device)
+        return table
 
 
 class RelativePositions(nn.Module):

@@ -31,6 +31,8 @@ from torch import Tensor
 from mtkit.distributed.communicator import Communicator
 from mtkit.distributed.launch import processes_of_job
 from mtkit.engines.steps import ModelStep
+from mtkit.model.gpu.graphs import with_graphs
+from mtkit.model.inference import Decoder
 from mtkit.model.quantization import quantize
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision, autocast, choose_device
@@ -163,7 +165,7 @@ def compare_with_cpu(
     if precision == "fp16":
         return error, 0.0
     theirs = translate(on_cpu, src, beam_size=1)
-    ours = translate(quantize(model, precision), src.to(device), beam_size=1)
+    ours = translate(decoder_of(model, device, precision), src.to(device), beam_size=1)
     equal = [mine[0].ids == yours[0].ids for mine, yours in zip(ours, theirs, strict=True)]
     return error, sum(equal) / len(equal)
 
@@ -182,7 +184,7 @@ def decode_beside(
     lengths = np.sort(random_lengths(np.random.default_rng(2), arguments.sentences))
     groups = np.split(lengths, range(arguments.batch_sentences, len(lengths), arguments.batch_sentences))
     batches = [source(group, shape.vocab_size) for group in groups]
-    fast = quantize(model, precision)
+    fast = decoder_of(model, device, precision)
     found = {}
 
     def time_both(system: str, decode: Callable[[Tensor, int], object]) -> None:
@@ -237,7 +239,13 @@ def sentences_per_s(
     return sum(len(src) for src in batches) / median(seconds[1:])
 
 
-def translate(model: Transformer, src: Tensor, beam_size: int) -> list[list[Hypothesis]]:
+def decoder_of(model: Transformer, device: torch.device, precision: Precision) -> Decoder:
+    """What the native engine decodes with on a GPU; on a CPU the layers."""
+    quantized = quantize(model, precision)
+    return with_graphs(quantized, say) if device.type == "cuda" else quantized
+
+
+def translate(model: Decoder, src: Tensor, beam_size: int) -> list[list[Hypothesis]]:
     """Search, to as many tokens as the source has."""
     max_lens = (src != PAD_ID).sum(dim=1)
     step = ModelStep(model, src, beam_size)
