@@ -22,6 +22,7 @@ from mtkit.model.attention import BLOCK
 from mtkit.model.inference import Decoder
 from mtkit.model.masks import BLOCKED
 
+_UNIT = 8  # sizes of products in bf16 should be multiples of this
 _FEWEST_POSITIONS = 32  # in a graph
 _LARGEST_SHARE = 0.25  # of the GPU's memory, for all buffers that wait for their next batch
 
@@ -143,17 +144,18 @@ class GraphCache:
 class _Vocabulary:
     """The output projection with a choice of the likeliest tokens, without a look at any value from the CPU.
 
-    The tokens lie in a square of rows, and the n likeliest are all in the n rows with the largest maxima.
+    The tokens lie in a grid. The n likeliest are all in the n rows of it with the largest maxima.
     """
 
     def __init__(self, output: Any) -> None:
         """output: a linear layer."""
         n_tokens = output.weight.size(0)
-        self.most = math.isqrt(n_tokens - 1) + 1  # tokens to choose: the rows, and the tokens in each
-        n_more = self.most**2 - n_tokens
+        self._width = -(-math.isqrt(n_tokens) // _UNIT) * _UNIT
+        self.most = -(-n_tokens // self._width)  # tokens to choose: the number of rows
+        n_more = self.most * self._width - n_tokens
         self._weight = F.pad(output.weight.detach(), (0, 0, 0, n_more))
         bias = output.weight.new_zeros(n_tokens) if output.bias is None else output.bias.detach()
-        self._bias = F.pad(bias, (0, n_more), value=-math.inf)  # what fills the square has no probability
+        self._bias = F.pad(bias, (0, n_more), value=-math.inf)  # what fills the grid has no probability
 
     def choose(self, hidden: Tensor, n: int, banned: Sequence[int]) -> tuple[Tensor, Tensor]:
         """Return log-probabilities and ids of the n likeliest tokens after hidden (..., D): (..., n) each."""
@@ -161,13 +163,13 @@ class _Vocabulary:
         log_z = logits.logsumexp(dim=-1, keepdim=True)
         for token in banned:
             logits[..., token] = -math.inf
-        square = logits.view(*logits.shape[:-1], self.most, self.most)
-        _, rows = _largest(square.amax(dim=-1), n)
+        grid = logits.view(*logits.shape[:-1], self.most, self._width)
+        _, rows = _largest(grid.amax(dim=-1), n)
         rows = rows.sort(dim=-1).values  # so that a lower index among the candidates is a lower id
-        candidates = square.gather(-2, rows.unsqueeze(-1).expand(*rows.shape, self.most)).flatten(-2)
+        candidates = grid.gather(-2, rows.unsqueeze(-1).expand(*rows.shape, self._width)).flatten(-2)
         best, places = _largest(candidates, n)
-        row = rows.gather(-1, places // self.most)
-        return best - log_z, row * self.most + places % self.most
+        row = rows.gather(-1, places // self._width)
+        return best - log_z, row * self._width + places % self._width
 
 
 def _largest(values: Tensor, n: int) -> tuple[Tensor, Tensor]:
