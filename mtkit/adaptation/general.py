@@ -5,7 +5,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 
 from mtkit.bundle import BundleFiles
@@ -15,7 +15,7 @@ from mtkit.corpora.cleaning.sources import find_corpora
 from mtkit.data.corpus import count_pairs, evenly_spaced, first_missing, read_pairs
 from mtkit.errors import DataError
 from mtkit.files import atomic_folder, parse_json, write_text
-from mtkit.pair_files.lines import as_one_line, read_lines, windows
+from mtkit.pair_files.lines import as_one_line, read_lines
 from mtkit.pair_files.one_file import EXTENSIONS, extension
 from mtkit.pair_files.pairs import Languages
 from mtkit.translation.translator import Translator
@@ -167,15 +167,14 @@ def _mix(
 def _translated(sources: Sequence[str], translator: Translator, seconds: float) -> Iterator[tuple[str, str]]:
     """Yield the sources with the model's translations, without those that look broken, until the time is over."""
     until = time.monotonic() + seconds
+    in_time = takewhile(lambda _: time.monotonic() <= until, sources)
     with progress_bar(len(sources), "translating general text", "sentence") as bar:
-        for window in windows(sources, _AT_ONCE):
-            if time.monotonic() > until:
-                log.info(f"translated {bar.n:,} of {len(sources):,} general sentences in the time for them")
-                return
-            for src, translation in zip(window, translator.stream(window), strict=True):
-                if translation.text.strip() and not translation.faults:
-                    yield src, translation.text
-            bar.update(len(window))
+        for translation, src in zip(translator.stream(in_time, window=_AT_ONCE), sources, strict=False):
+            bar.update()
+            if translation.text.strip() and not translation.faults:
+                yield src, translation.text
+        if bar.n < len(sources):
+            log.info(f"translated {bar.n:,} of {len(sources):,} general sentences in the time for them")
 
 
 def _write(folder: Path, part: str, pairs: Sequence[tuple[str, str]]) -> None:

@@ -20,6 +20,7 @@ from mtkit.data.corpus import read_pairs
 from mtkit.engines.shortlist import SHORTLIST, Shortlist, shortlist_of
 from mtkit.errors import DataError
 from mtkit.model.transformer import Transformer
+from mtkit.pair_files.lines import windows
 from mtkit.pair_files.pairs import Pair
 from mtkit.tokens.special_ids import UNK_ID
 from mtkit.tokens.tokenizer import Tokenizer, train_tokenizer
@@ -161,11 +162,16 @@ class Shouting:
 
     def __init__(self):
         self.asked: list[str] = []
+        self.n_texts = 0
 
-    def stream(self, lines):
-        self.asked += lines
-        for line in lines:
-            yield SimpleNamespace(text=line.upper(), faults=("loop",) if line == "fault" else ())
+    def stream(self, lines, *, window):
+        self.n_texts += 1
+        for chunk in windows(lines, window):
+            self.asked += chunk
+            yield from map(self._translated, chunk)
+
+    def _translated(self, line):
+        return SimpleNamespace(text=line.upper(), faults=("loop",) if line == "fault" else ())
 
 
 TRANSLATOR: Any = Shouting()
@@ -272,6 +278,19 @@ def test_what_the_model_has_translated_is_not_translated_again(tmp_path):
         general = prepare_general([], sources, set(), None, translator, tmp_path / "general", n_mix=n, seconds=1e9)
         assert {pair[:2] for pair in read_pairs([general.mix])} == {(src, src.upper()) for src in sources}, name
     assert translator.asked == lines
+
+
+@pytest.mark.parametrize(("seconds", "n_translated"), [(1e9, 200), (130.0, 192), (-1.0, 0)])
+def test_general_text_is_translated_as_one_text_until_the_time_is_over(
+    tmp_path, log_text, monkeypatch, seconds, n_translated
+):
+    translator: Any = Shouting()
+    monkeypatch.setattr(general_text, "time", SimpleNamespace(monotonic=lambda: float(len(translator.asked))))
+    path = write_lines(tmp_path / "general.txt", [f"line {i}" for i in range(444)])
+    general = prepare_general([path], [], set(), None, translator, tmp_path / "out", n_mix=200, seconds=seconds)
+    assert (general.n_mix, translator.n_texts) == (n_translated, 1)
+    told = f"translated {n_translated} of 200 general sentences in the time for them"
+    assert (told in log_text()) == (n_translated < 200)
 
 
 def test_general_text_leaves_out_the_memorys_own_sources(tmp_path):
