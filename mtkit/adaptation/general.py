@@ -168,13 +168,15 @@ def _translated(sources: Sequence[str], translator: Translator, seconds: float) 
     """Yield the sources with the model's translations, without those that look broken, until the time is over."""
     until = time.monotonic() + seconds
     in_time = takewhile(lambda _: time.monotonic() <= until, sources)
+    n_translated = 0  # a bar that is not shown does not count
     with progress_bar(len(sources), "translating general text", "sentence") as bar:
         for translation, src in zip(translator.stream(in_time, window=_AT_ONCE), sources, strict=False):
+            n_translated += 1
             bar.update()
             if translation.text.strip() and not translation.faults:
                 yield src, translation.text
-        if bar.n < len(sources):
-            log.info(f"translated {bar.n:,} of {len(sources):,} general sentences in the time for them")
+        if n_translated < len(sources):
+            log.info(f"translated {n_translated:,} of {len(sources):,} general sentences in the time for them")
 
 
 def _write(folder: Path, part: str, pairs: Sequence[tuple[str, str]]) -> None:
