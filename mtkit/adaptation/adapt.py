@@ -55,7 +55,7 @@ _MOST_DIFFERENT = 20.0
 # imported student (32,002 tokens), the median gradient of a token that a batch lacks is 4e-6 with label smoothing and
 # 8e-8 without; that of the other weights is 1e-3. docs/log.md has the effect.
 _SPARING = {"label_smoothing": 0.0, "adam_eps": 1e-5}
-_FOR_MIX, _FOR_CURVE = 0.1, 0.15  # of the budget, at most: own translations of general text; the means on dev
+_FOR_MIX, _FOR_CURVE = 0.1, 0.15  # of the budget, at most: own translations of general text; the means on each dev text
 _FOR_TEST = 0.1  # of the budget, at most: the general test, before and after
 _LEAST_ON_DEV, _LEAST_ON_TEST = 50, 100  # sentences
 _LEAST_TRAINING = 0.3  # of the budget
@@ -223,22 +223,27 @@ class _Adaptation:
                 kept.add(missing.sources, translations, time.monotonic() - started)
             return kept.of(text.sources)
 
+        def within(text: _Text, share: float, least: int) -> _Text:
+            """Return as many sentences as the base translates in this share of the budget, but at least these."""
+            at_once = kept.seconds_for(text.sources) or math.inf
+            return text.first(max(least, int(len(text.sources) * share * self.seconds / at_once)))
+
         before = of_base(test, "memory's test, before")
-        per_sentence = kept.seconds_a_sentence
-        general_test = general_test.first(max(_LEAST_ON_TEST, int(_FOR_TEST * self.seconds / 2 / per_sentence)))
+        general_test = within(general_test, _FOR_TEST / 2, _LEAST_ON_TEST)
         general_before = of_base(general_test, "general test, before")
-        n_on_dev = max(_LEAST_ON_DEV, int(_FOR_CURVE * self.seconds / _N_SHARES / per_sentence))
         memory_dev = _Text.read(memory.dev)
-        dev = memory_dev.first(n_on_dev)
-        general_dev = _Text.read(general.dev).first(n_on_dev)
+        dev, general_dev = (
+            within(text, _FOR_CURVE / _N_SHARES, _LEAST_ON_DEV) for text in (memory_dev, _Text.read(general.dev))
+        )
         if not general.has_references:  # both models are compared with the base, which searches in the same way
             general_test = _Text(general_test.sources, general_before)
             translated = of_base(general_dev, "general dev, before")
             general_dev = _Text(general_dev.sources, translated)
-        n_later = len(test.sources) + len(general_test.sources)
-        n_later += _N_SHARES * (len(dev.sources) + len(general_dev.sources))
-        n_later += sentences_for_fast_forms(self.base.config, self.device, len(memory_dev.sources))
-        later_s = _MARGIN * n_later * per_sentence + _SPARE_S
+        n_dev = len(memory_dev.sources)
+        n_for_fast_forms = sentences_for_fast_forms(self.base.config, self.device, n_dev)
+        later_s = kept.seconds_for([*test.sources, *general_test.sources])
+        later_s += _N_SHARES * kept.seconds_for([*dev.sources, *general_dev.sources])
+        later_s += kept.seconds_for(memory_dev.sources) * n_for_fast_forms / n_dev
         return _Prepared(
             memory,
             changed,
@@ -252,7 +257,7 @@ class _Adaptation:
             general_before,
             dev,
             general_dev,
-            later_s,
+            _MARGIN * later_s + _SPARE_S,
         )
 
     def _start(self, memory: Memory) -> tuple[BundleFiles, list[str]]:

@@ -4,7 +4,7 @@ A file beside the parts of the memory has them by source, with the time that the
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,10 @@ class BaseTranslations:
         """Return the translations of sources of which none is missing."""
         return [self._known[source] for source in sources]
 
-    @property
-    def seconds_a_sentence(self) -> float:
-        """How long a sentence took on average; there must be one."""
-        return float(self._values["seconds"]) / len(self._known)
+    def seconds_for(self, sources: Sequence[str]) -> float:
+        """Return how long these would take, at the time that a character has taken so far; there must be one."""
+        return float(self._values["seconds"]) * _n_characters(sources) / _n_characters(self._known)
+
+
+def _n_characters(sources: Iterable[str]) -> int:
+    return sum(map(len, sources))
