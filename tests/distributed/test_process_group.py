@@ -9,10 +9,12 @@ import time
 from pathlib import Path
 from typing import cast
 
+import forked_job
 import pytest
 import torch
 from safetensors.torch import load_file
 
+import mtkit.__main__
 from mtkit.config.model import ModelConfig
 from mtkit.config.reading.loading import dump_config
 from mtkit.config.training import TrainConfig
@@ -33,6 +35,7 @@ pytestmark = pytest.mark.skipif(
     not torch.distributed.is_available() or not Path("/proc/self/environ").exists(),
     reason="needs torch.distributed, and Linux to find the processes",
 )
+TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "mtkit"]
 PATIENCE_S = 300  # for what takes seconds: other work on the machine must not fail a test
 STEPS = 30
 # 9 batches an epoch: of its last update the second of two processes gets none
@@ -65,17 +68,21 @@ def alone(tmp_path_factory, config_of):
     return run_dir
 
 
+def forks(n, program=mtkit.__main__.__file__):
+    """What to start instead of torchrun where a test is not about it; it loads torch once for n processes."""
+    return [forked_job.__file__, str(n), str(program)]
+
+
 class Job:
     """`torchrun ... -m mtkit train`, or another program that does it, with a config; it is ended with the block."""
 
-    def __init__(self, cfg, program=("-m", "mtkit"), n=2):
+    def __init__(self, cfg, program=TORCHRUN):
         folder = cfg.run_dir.parent
         (folder / "config.yaml").write_text(dump_config(cfg), encoding="utf-8")
-        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={n}"]
         self.log = folder / "job.log"
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
-                [*torchrun, *program, "train", "--config", str(folder / "config.yaml")],
+                [sys.executable, *program, "train", "--config", str(folder / "config.yaml")],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"},
@@ -85,20 +92,19 @@ class Job:
         return self
 
     def __exit__(self, *_):
-        for pid in self.workers().values():
+        for pid in self.children():
             os.kill(pid, signal.SIGKILL)
         self.process.kill()
         self.process.wait()
 
-    def workers(self):
-        """Process ids by rank."""
+    def children(self):
         pids = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        found = {}
-        for pid in pids.read_text().split() if pids.exists() else []:
-            rank = re.search(r"\0RANK=(\d+)", Path(f"/proc/{pid}/environ").read_text())
-            if rank:
-                found[int(rank[1])] = int(pid)
-        return found
+        return [int(pid) for pid in pids.read_text().split()] if pids.exists() else []
+
+    def workers(self):
+        """Process ids by rank, of processes that torchrun has started."""
+        ranks = {pid: re.search(r"\0RANK=(\d+)", Path(f"/proc/{pid}/environ").read_text()) for pid in self.children()}
+        return {int(rank[1]): pid for pid, rank in ranks.items() if rank}
 
     def finish(self):
         """Exit code and everything that was printed."""
@@ -199,7 +205,7 @@ def fail(self, *args):
 Transformer.hidden = fail
 main()
 """)
-    with Job(config_of(tmp_path / "run", **SETTINGS), [str(program)]) as job:
+    with Job(config_of(tmp_path / "run", **SETTINGS), [*TORCHRUN[:-2], str(program)]) as job:
         code, printed = job.finish()
     ours, _ = printed.split("Root Cause")
     assert code == 1
@@ -235,10 +241,10 @@ def test_a_run_goes_on_with_two_processes_and_with_one_again(config_of, alone, t
 def test_sharded_weights_train_alike_and_leave_the_same_files(config_of, alone, tmp_path):
     """Two processes go on with what one has saved, and spread it."""
     train(config_of(tmp_path / "run", **{**SETTINGS, "max_steps": 10}))
-    with Job(config_of(tmp_path / "run", **{**SETTINGS, "shard_above_gib": 0})) as job:
+    with Job(config_of(tmp_path / "run", **{**SETTINGS, "shard_above_gib": 0}), forks(2)) as job:
         code, printed = job.finish()
     assert code == 0, printed
-    assert "resuming after step 10" in printed
+    assert printed.count("resuming after step 10") == 1, "only the first process logs"
     assert_alike(tmp_path / "run", alone, relative=1e-3)
     state, expected = (
         torch.load(folder / f"checkpoints/step-{STEPS}/optimizer.pt", weights_only=True)
@@ -369,7 +375,7 @@ with processes_of_job() as processes:
     except KeyboardInterrupt:
         print("interrupted", flush=True)
 """)
-    with Job(config_of(tmp_path / "run", **SETTINGS), [str(program)], n=3) as job:
+    with Job(config_of(tmp_path / "run", **SETTINGS), forks(3, program)) as job:
         code, printed = job.finish()
     assert code == 0, printed
     assert printed.count("length 12000000") == 6
