@@ -156,6 +156,7 @@ def test_a_batch_of_nothing_gives_nothing():
     assert ours(torch.empty(0, 24)).shape == (0, 40)
 
 
+@pytest.mark.parametrize("maker", [True], ids=["Intel"], indirect=True)  # of no effect in the other process
 def test_without_bf16_in_the_processor_torch_multiplies():
     program = """
 import torch
