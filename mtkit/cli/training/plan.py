@@ -103,7 +103,7 @@ def _students(plan: student_plan.StudentsPlan) -> list[str]:
     ]
     if plan.used_by_others:
         lines.append(
-            f"{'machine':<24}other programs used {plan.used_by_others}: the figures below assume that they continue"
+            f"{'machine':<24}other programs used {plan.used_by_others}: the updates below assume that they continue"
         )
     lines.append(
         f"\n{'':<20}{'MB':>7}{'words/s':>9}{'updates':>9}{'epochs':>8}  {'BLEU lost':<21}{'browser':<9}CTranslate2"
@@ -119,7 +119,7 @@ def _students(plan: student_plan.StudentsPlan) -> list[str]:
     lines += ["", *(f"{one.shape}: {one.updates:,} updates: {one.expect}" for one in plan.shapes if one.expect)]
     lines += [
         "MB: the file with the weights, of students in int8",
-        "words/s: words of the source on one core; of students about, measured with random weights",
+        "words/s: words of the source in a second of one core; of students about, measured with random weights",
         "BLEU lost: how far the test BLEU of measured students was below that of their teachers:",
     ]
     for run in (run for one in plan.shapes for run in one.measured):

@@ -21,7 +21,7 @@ class Figures:
 
     bleu: float  # on dev
     megabytes: float  # of the file with its weights
-    sentences_per_s: float  # on one core
+    sentences_per_s: float  # on one core, in seconds of CPU time
     words_per_s: float  # of the source, on one core
 
 

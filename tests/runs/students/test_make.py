@@ -27,7 +27,7 @@ from mtkit.model.transformer import Transformer
 from mtkit.runs.students import frontier, make
 from mtkit.runs.students import plan as student_plan
 from mtkit.runs.students.frontier import Figures
-from mtkit.runs.students.make import make_student, share_in
+from mtkit.runs.students.make import figures_of, make_student, share_in
 from mtkit.runs.students.plan import MeasuredRun, ShapePlan, StudentsPlan, plan_students
 from mtkit.tokens.special_ids import EOS_ID
 from mtkit.tokens.tokenizer import Tokenizer
@@ -293,6 +293,19 @@ def test_what_cannot_become_a_student_is_refused_before_the_work(
         make_student(teacher, tmp_path / "out", "60s")
     assert not (tmp_path / "out").exists()
     assert not work.trained
+
+
+def test_speeds_count_the_time_of_the_processor(save_model, texts, monkeypatch):
+    files, now = read_bundle(save_model(Path(texts["src"]).parent / "any")), [0.0]
+
+    def translate(lines):
+        now[0] += 0.5
+        return lines
+
+    monkeypatch.setattr(time, "process_time", lambda: now[0])
+    monkeypatch.setattr(make.Translator, "from_bundles", lambda *_, **__: SimpleNamespace(translate=translate))
+    figures = figures_of(files, files.folder / "model.safetensors", make.dev_text(files, 20))
+    assert (figures.sentences_per_s, figures.words_per_s) == (40.0, 80.0), "20 lines of two words in 0.5 s"
 
 
 def test_too_short_a_budget_names_only_what_the_command_can_set(teacher, work, tmp_path, monkeypatch):
