@@ -182,7 +182,9 @@ OutputOption = Annotated[
 
 
 def check_other_folder(out: Path, option: str = "--out") -> None:
-    """Raise UsageError if this is "-" or the current folder, which the command would replace."""
+    """Raise UsageError if this is "-", a file, or the current folder, which the command would replace."""
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"{option} {out}: this is a file, but the command writes a folder; choose another name")
     if str(out) == "-":
         raise UsageError(f"{option} -: not a folder; the command writes a folder of files")
     if out.resolve() == Path.cwd().resolve():

@@ -169,7 +169,8 @@ def usable_shortlist(files: BundleFiles, model: Transformer | None = None) -> Sh
     engine cannot compute the model or the bundle has no shortlist.
     """
     if problems := export_problems(files.config.model, "bergamot", model):
-        remedy = f"`mtkit make-student --teacher {files.folder}` makes a student of this model, which runs in browsers"
+        command = f"mtkit make-student --teacher {files.folder} --budget TIME --out FOLDER"
+        remedy = f"`{command}` makes a student of this model, which runs in browsers"
         raise MtkitError(f"{files.folder}: {'; '.join(problems)}; {remedy}")
     return shortlist_of(files)
 

@@ -93,7 +93,7 @@ def _log_reading(path: Path, words: WordRecord | None) -> None:
         return
     marks = " and missing final marks" if words.openings else ""
     log.info(
-        f"the page reads typos{marks} as `mtkit translate` does, by {path.name} ({path.stat().st_size / 1e6:.2f} MB)"
+        f"the page reads typos{marks} as `mtkit translate` does, by {path.name} ({path.stat().st_size / 1e3:.0f} kB)"
     )
 
 

@@ -265,6 +265,7 @@ def test_what_cannot_become_a_student_is_refused_before_the_work(
 
     assert "model.positions=sinusoidal" in refused("--shape", "small")
     assert "nowhere.en: no such file" in refused("--text", "nowhere.en")
+    assert f"--out {texts['src']}: this is a file" in refused("-o", texts["src"])
     assert "--budget" in refused("--budget", "soon")
     (tmp_path / "blank.en").write_text(" \n\n")
     assert "blank.en: no text" in refused("--text", str(tmp_path / "blank.en"))
