@@ -1,7 +1,10 @@
 """Pages, written or served, in a real browser: whether they can be read, used by keyboard, and keep off the network."""
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -106,6 +109,27 @@ _KEYBOARD = """() => {
     ...all.filter(e => !words(e)).map(e => `nothing names ${name(e)}`),
   ];
 }"""
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Answers without a log."""
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def served(folder: Path, handler: type[Quiet] = Quiet) -> Iterator[tuple[ThreadingHTTPServer, str]]:
+    """A server of static files, and its address."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=folder))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield server, f"http://127.0.0.1:{server.server_address[1]}/"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 @contextmanager

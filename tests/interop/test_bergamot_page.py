@@ -2,16 +2,12 @@
 
 import json
 import shutil
-import threading
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from browsing import check_page, open_page
+from browsing import Quiet, check_page, open_page, served
 from fixtures.interop import ENGLISH
 from typer.testing import CliRunner
 
@@ -88,13 +84,6 @@ def exported(make_student, engine, tmp_path_factory) -> Path:
     return folder / "out"
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    """Answers without a log."""
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 class Redirecting(Quiet):
     """Redirects the folder to its page."""
 
@@ -105,20 +94,6 @@ class Redirecting(Quiet):
         self.send_header("Location", "/index.html")
         self.end_headers()
         return None
-
-
-@contextmanager
-def served(folder: Path, handler: type[Quiet] = Quiet) -> Iterator[tuple[ThreadingHTTPServer, str]]:
-    """A server of static files, and its address."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=folder))
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield server, f"http://127.0.0.1:{server.server_address[1]}/"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def translated(page, text: str, expected: str) -> None:

@@ -13,10 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from browsing import open_page, served
 from fixtures.interop import ENGLISH
 from torch import nn
+from typer.testing import CliRunner
 
 from mtkit.bundle import add_to_bundle, load_bundle, load_model, read_bundle, save_bundle
+from mtkit.cli import app
 from mtkit.engines.native import NativeEngine
 from mtkit.engines.shortlist import SHORTLIST, Shortlist, shortlist_of
 from mtkit.interop.bergamot.arithmetic import BrowserLinear
@@ -83,6 +86,14 @@ def write_student(random: Path, folder: Path) -> None:
     add_to_bundle(folder, SHORTLIST, Shortlist.from_lexicon([[]] * size, range(size), size).save)
 
 
+def in_engine(exported: Path, lines: list[str]) -> list[str]:
+    """Return the translations of the real engine in Node."""
+    command = ["node", ROOT / "scripts" / "bench" / "browser_engine.cjs", ENGINE, exported]
+    done = subprocess.run(command, input=json.dumps(lines), capture_output=True, text=True, check=True)
+    translations: list[str] = json.loads(done.stdout)["lines"]
+    return translations
+
+
 @pytest.mark.parametrize("tie", [pytest.param(tie, marks=needs_engine) for tie in ("all", "decoder")])
 def test_the_real_engine_translates_as_browsers_are_said_to(make_student, tmp_path, tie):
     write_student(make_student(tmp_path / "random", tie), tmp_path / "bundle")
@@ -98,8 +109,24 @@ def test_the_real_engine_translates_as_browsers_are_said_to(make_student, tmp_pa
     )
     decode = imported.config.decode.model_copy(update={"on_suspect": "off"})
     ours = Translator(engine, imported.src_tokenizer, imported.tgt_tokenizer, decode).translate(lines)
-    command = ["node", ROOT / "scripts" / "bench" / "browser_engine.cjs", ENGINE, tmp_path / "exported"]
-    done = subprocess.run(command, input=json.dumps(lines), capture_output=True, text=True, check=True)
-    theirs = json.loads(done.stdout)["lines"]
+    theirs = in_engine(tmp_path / "exported", lines)
     assert len(set(theirs)) > 25
     assert sum(our == their for our, their in zip(ours, theirs, strict=True)) >= 49  # rounding may decide a near tie
+
+
+@pytest.mark.parametrize("tie", [pytest.param(tie, marks=needs_engine) for tie in ("all", "decoder")])
+def test_the_page_shows_what_the_real_engine_translates(browser, make_student, tmp_path, tie):
+    write_student(make_student(tmp_path / "random", tie), tmp_path / "bundle")
+    (tmp_path / "text").write_text("".join(f"{line}\n" for line in ENGLISH[:4]))
+    limits = ["--src", tmp_path / "text", "--min-agreement", "0", "--max-score-difference", "9"]
+    options = ["--model", tmp_path / "bundle", "--out", tmp_path / "page", "--engine", ENGINE, *limits]
+    done = CliRunner().invoke(app, ["export", "--to", "page", *map(str, options)])
+    assert done.exit_code == 0, done.output
+    lines = ["The cat sleeps", "You love oranges", "It rains", "We see it", "Do you see it"]
+    expected = in_engine(tmp_path / "page" / "model", lines)
+    with served(tmp_path / "page") as (_, address), open_page(browser, address) as page:
+        page.wait_for_selector("body[data-ready]")
+        for line, translation in zip(lines, expected, strict=True):  # apart: lines of one text share a length limit
+            page.fill("#text", line)
+            page.wait_for_function("text => document.getElementById('translation').innerText === text", arg=translation)
+    assert len(set(expected)) > 2
