@@ -32,6 +32,8 @@ from mtkit.runs.finish import TrainResult
 from mtkit.training.update.budget import BudgetError, Shortage
 from mtkit.training.update.checkpoint import Checkpoints
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 
 @pytest.fixture
 def base(tmp_path):
