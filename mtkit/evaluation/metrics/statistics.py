@@ -157,15 +157,16 @@ class _SideBySide:
         self.metrics = [one.metric for one, _ in here]
         self.scores = [samples for _, samples in here]  # a score is added to each
         arrays = [np.array(one.rows, dtype=precision) for one, _ in here]
-        self.ends = np.cumsum([array.shape[1] for array in arrays])
+        ends = np.cumsum([0, *(array.shape[1] for array in arrays)]).tolist()
+        self.columns = list(map(slice, ends, ends[1:]))
         self.rows = np.concatenate(arrays, axis=1) if arrays else None
 
     def score(self, chosen: NDArray[np.int64]) -> None:
         """Add the scores of the chosen sentences."""
         if self.rows is not None:
-            parts = np.split(self.rows[chosen].sum(0), self.ends[:-1])
-            for metric, part, samples in zip(self.metrics, parts, self.scores, strict=True):
-                samples.append(metric._compute_score_from_stats(part).score)
+            sums = self.rows[chosen].sum(0)
+            for metric, columns, samples in zip(self.metrics, self.columns, self.scores, strict=True):
+                samples.append(metric._compute_score_from_stats(sums[columns]).score)
 
 
 def randomize(
