@@ -36,7 +36,8 @@ TESTS = Path(__file__).parent
 LONG_TESTS = (
     *("augmentation", "cli", "distributed", "end_to_end", "fuzz", "pages", "runs", "scripts", "serving"),
     *("test_api.py", "test_runtime.py", "corpora/cleaning/test_job.py", "engines/test_parallel.py"),
-    *("interop/test_fine_tuning.py", "jobs/test_job.py", "jobs/test_line_job.py", "jobs/test_on_ray.py"),
+    *("interop/test_browser_reading.py", "interop/test_fine_tuning.py"),
+    *("jobs/test_job.py", "jobs/test_line_job.py", "jobs/test_on_ray.py"),
     *("model/cpu/test_fused.py", "model/cpu/test_products.py", "model/cpu/test_stored_code.py"),
     "training/update/test_guided_alignment.py",
     *("training/update/test_micro_batches.py", "training/validation/test_dev_sets.py"),
@@ -44,6 +45,7 @@ LONG_TESTS = (
     "data/test_subwords.py::test_another_process_draws_the_same",
     "evaluation/metrics/test_scores.py::test_every_figure_is_that_of_the_sacrebleu_command",
     "evaluation/metrics/test_scores.py::test_heavy_packages_wait_until_they_are_needed",
+    "evaluation/metrics/test_scores.py::test_quick_scores_are_those_of_the_command",
     "evaluation/metrics/test_significance.py::test_processes_change_nothing",
     "model/test_relative_positions.py::test_compiled_attention_is_the_same_at_every_length",
     "model/test_ssru.py::test_it_learns_to_reverse_digits",
