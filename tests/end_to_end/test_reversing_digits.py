@@ -20,7 +20,7 @@ data:
 tokenizer:
   src: {type: char, vocab_size: 300, normalization: identity}
   tgt: {type: char, vocab_size: 300, normalization: identity}
-model: {d_model: 64, d_ff: 128, n_heads: 4, n_encoder_layers: 1, n_decoder_layers: 2, residual_dropout: 0,
+model: {d_model: 64, d_ff: 128, n_heads: 4, n_encoder_layers: 1, n_decoder_layers: 1, residual_dropout: 0,
         embedding_dropout: 0}
 train:
   {max_steps: 400, lr: 4.0e-3, schedule: cosine, warmup_steps: 30, batch_tokens: 512, validate_every: 200,

@@ -216,7 +216,7 @@ def wait_for_step(run_dir, step, process):
         path = run_dir / "metrics.jsonl"
         if path.exists() and max((entry["step"] for entry in read_metrics(path)), default=0) >= step:
             return
-        time.sleep(0.002)
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])

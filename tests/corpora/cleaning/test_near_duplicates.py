@@ -67,7 +67,8 @@ def test_what_all_pairs_compared_say_is_found_and_nothing_else(n_words, least):
 @pytest.mark.parametrize("n_words", [150, 600])  # pairs of 2,000 and 8,000 4-grams
 def test_long_pairs_are_found_as_well_as_short_ones(n_words):
     def text_of(n: int) -> str:
-        return " ".join("".join(rng.choices(string.ascii_lowercase, k=rng.randint(3, 9))) for _ in range(n))
+        letters = "".join(rng.choices(string.ascii_lowercase, k=9 * n))
+        return " ".join(letters[9 * i : 9 * i + length] for i, length in enumerate(rng.choices(range(3, 10), k=n)))
 
     def longer(texts: tuple[str, str], n: int) -> tuple[str, str]:
         return f"{texts[0]} {text_of(n)}", f"{texts[1]} {text_of(n)}"
