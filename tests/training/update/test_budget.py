@@ -326,7 +326,7 @@ def test_a_budget_sets_the_end_of_the_cosine():
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that an update moves by half a second, a validation by two; the trainer goes by it."""
+    """A clock that an update moves by a second, a validation by two; the trainer goes by it."""
     clock = Clock()
 
     def slow(method, seconds):
@@ -336,11 +336,11 @@ def clock(monkeypatch):
 
         return slowed
 
-    monkeypatch.setattr(Updater, "update", slow(Updater.update, 0.5))
+    monkeypatch.setattr(Updater, "update", slow(Updater.update, 1.0))
     monkeypatch.setattr(TranslationValidator, "run", slow(TranslationValidator.run, 2.0))
     monkeypatch.setattr(trainer, "Budget", partial(Budget, clock=clock))
     monkeypatch.setattr(prepare, "time", SimpleNamespace(monotonic=clock))
-    monkeypatch.setattr(pace, "_seconds_per_update", lambda *args: 0.5)
+    monkeypatch.setattr(pace, "_seconds_per_update", lambda *args: 1.0)
     monkeypatch.setattr(parallel_text, "forecast_validation", lambda *args: ValidationCost(2.0, 0.0))
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     return clock
