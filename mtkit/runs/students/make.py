@@ -163,7 +163,7 @@ def _share(files: BundleFiles, out: Path, budget: str, shape: str, text: Path | 
     }
     checksums = text_checksums(corpora)
     if path.exists():
-        then: dict[str, Any] = parse_json(path.read_text(encoding="utf-8"))
+        then = _settings_of(path)
         if changed := [key for key in now if then.get(key) != now[key]]:
             raise ConfigError(f"{out} holds a student of another {' and '.join(changed)}; choose another --out")
         before = then.get("checksums", checksums)  # absent in earlier versions
@@ -184,6 +184,16 @@ def _share(files: BundleFiles, out: Path, budget: str, shape: str, text: Path | 
         )
     write_text(path, json.dumps({**now, "checksums": checksums, "share": share}, indent=1) + "\n")
     return share
+
+
+def _settings_of(path: Path) -> dict[str, Any]:
+    """Return what an earlier start has recorded. Raises ConfigError if the file is damaged."""
+    try:
+        settings: Any = parse_json(path.read_text(encoding="utf-8"))
+        float(settings["share"])
+    except (ValueError, LookupError, TypeError):
+        raise ConfigError(f"{path}: this file is damaged; restore it, or choose another --out") from None
+    return dict(settings)
 
 
 def translating(files: BundleFiles, budget: str, sources: Sequence[str]) -> tuple[float, float]:

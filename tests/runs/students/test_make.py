@@ -205,6 +205,14 @@ def test_the_same_command_resumes_and_another_is_refused(teacher, work, tmp_path
         make_student(teacher, teacher, "60s")
 
 
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"share": null}'])
+def test_a_damaged_record_of_an_earlier_start_is_named(teacher, tmp_path, content):
+    record = make_student(teacher, tmp_path / "out", "60s").bundle.parent / "student.json"
+    record.write_text(content)
+    with pytest.raises(ConfigError, match=rf"{record}: .*damaged.*--out"):
+        make_student(teacher, tmp_path / "out", "60s")
+
+
 def test_a_start_that_failed_before_translating_leaves_every_choice_open(teacher, work, tmp_path, monkeypatch):
     out, mono = tmp_path / "out", tmp_path / "mono.en"
     with monkeypatch.context() as patch:
