@@ -1,10 +1,12 @@
 """Run the server: SIGTERM and Ctrl-C finish the accepted requests and stop, SIGHUP reloads the models."""
 
 import asyncio
+import errno
 import gc
 import logging
 import math
 import signal
+import socket
 import sys
 from contextlib import suppress
 
@@ -26,6 +28,7 @@ _KEEP_ALIVE_S = 75  # of an idle connection; longer than proxies keep theirs, so
 
 def serve(cfg: ServeConfig) -> None:
     """Run the server until a signal stops it. Raises MtkitError if the service cannot start."""
+    _check_address(cfg.host, cfg.port)  # before the models are loaded, which takes long
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # uvicorn raises it again at the end, which is not a failure
     set_up_logging(quiet=not log.isEnabledFor(logging.INFO), with_times=True)
     logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # it warns of each byte of a wrong form
@@ -69,11 +72,36 @@ async def _serve(backend: Backend, server: "_Server") -> None:
         if server.started:
             raise
     if not server.started:  # uvicorn has ended what `create_app` started
-        cfg = backend.cfg
-        raise MtkitError(
-            f"the service did not start; check that {cfg.host} an address of this machine, and its port "
-            f"{cfg.port} free?"
-        )
+        raise _unusable(backend.cfg.host, backend.cfg.port, "the server did not start")
+
+
+def _check_address(host: str, port: int) -> None:
+    """Raise MtkitError if the server could not listen there."""
+    try:
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise _unusable(host, port, str(error.strerror)) from error
+    errors = []
+    for family, kind, protocol, _, address in addresses:
+        try:
+            with socket.socket(family, kind, protocol) as probe:
+                if sys.platform != "win32":  # where it would let two programs listen
+                    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                probe.bind(address)
+        except OSError as error:
+            errors.append(error)
+    # a host may have one address that works and one, such as that of IPv6, that does not
+    if worst := [e for e in errors if e.errno in (errno.EADDRINUSE, errno.EACCES) or len(errors) == len(addresses)]:
+        raise _unusable(host, port, str(worst[0].strerror)) from worst[0]
+
+
+def _unusable(host: str, port: int, reason: str) -> MtkitError:
+    return MtkitError(
+        f"cannot listen at {host}, port {port}: {reason}; choose an address of this machine with --host and a free "
+        "port with --port, or stop the program that uses the port"
+    )
 
 
 class _Server(uvicorn.Server):
@@ -95,7 +123,7 @@ class _Server(uvicorn.Server):
                 self._acceptor.start(server)
             gc.freeze()  # what is here stays: looking at it again and again takes 7 % of a request's time
             gc.set_threshold(_MOST_YOUNG)  # and looking at those of open requests every 700 objects takes 6 %
-            [*_, port] = [socket.getsockname()[1] for server in self.servers for socket in server.sockets]
+            [*_, port] = [listening.getsockname()[1] for server in self.servers for listening in server.sockets]
             log.info(f"serving at http://{self.config.host}:{port}")
 
     async def shutdown(self, sockets: object = None) -> None:

@@ -16,7 +16,8 @@ import uvicorn
 from tiny_server import bundle_of, client_of, is_running, loud_backend
 
 from mtkit.config.serving import ServeConfig
-from mtkit.serving.http.run import _Server
+from mtkit.errors import MtkitError
+from mtkit.serving.http.run import _check_address, _Server, serve
 
 _ANSWER_S = 300.0
 
@@ -27,9 +28,9 @@ def model(tmp_path_factory):
 
 
 @contextmanager
-def served(model: Path, log: Path, port: int = 0) -> Iterator[subprocess.Popen[bytes]]:
+def served(model: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A service of its own, which is gone afterwards."""
-    command = [sys.executable, "-m", "mtkit", "serve", "--model", str(model), "--port", str(port), "--set", "workers=1"]
+    command = [sys.executable, "-m", "mtkit", "serve", "--model", str(model), "--port", "0", "--set", "workers=1"]
     with log.open("wb") as file:
         process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
     try:
@@ -147,11 +148,17 @@ def test_a_missing_extra_is_named():
     )
 
 
-def test_a_port_in_use_is_named(model, tmp_path):
+def test_a_port_in_use_is_named_before_a_model_is_loaded(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with served(model, tmp_path / "log", port) as process:
-            assert process.wait(_ANSWER_S) == 1
-    last = (tmp_path / "log").read_text("utf-8").splitlines()[-1]
-    assert last.startswith("mtkit: the service did not start")
-    assert "127.0.0.1" in last and f"port {port} " in last
+        with pytest.raises(MtkitError, match=rf"127\.0\.0\.1, port {port}: Address already in use"):
+            serve(ServeConfig(models=[tmp_path / "nothing"], port=port))
+
+
+def test_an_address_of_another_machine_is_named(tmp_path):
+    with pytest.raises(MtkitError, match=r"192\.0\.2\.1, port 8080"):
+        serve(ServeConfig(models=[tmp_path / "nothing"], host="192.0.2.1", port=8080))
+
+
+def test_a_free_port_is_no_error():
+    _check_address("localhost", 0)
