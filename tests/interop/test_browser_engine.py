@@ -88,7 +88,7 @@ def write_student(random: Path, folder: Path) -> None:
 
 def in_engine(exported: Path, lines: list[str]) -> list[str]:
     """Return the translations of the real engine in Node."""
-    command = ["node", ROOT / "scripts" / "bench" / "browser_engine.cjs", ENGINE, exported]
+    command: list[str | Path] = ["node", ROOT / "scripts" / "bench" / "browser_engine.cjs", ENGINE, exported]
     done = subprocess.run(command, input=json.dumps(lines), capture_output=True, text=True, check=True)
     translations: list[str] = json.loads(done.stdout)["lines"]
     return translations

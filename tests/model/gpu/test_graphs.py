@@ -7,6 +7,7 @@ import copy
 import itertools
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import torch
@@ -90,7 +91,7 @@ class Replayer(Recorder):
             else:
                 operations.replay()
 
-        return graphs._Graph(SimpleNamespace(replay=replay), results, tables)
+        return graphs._Graph(cast(Any, SimpleNamespace(replay=replay)), results, tables)
 
 
 def engine_of(models, device):
@@ -122,7 +123,7 @@ def test_models_of_every_shape_decode_as_with_their_layers(shape, device):
 
 @pytest.mark.parametrize("fault", ["other results", "not recorded"])
 def test_a_step_that_cannot_be_replayed_is_computed_by_the_layers_with_a_warning(fault):
-    warnings = []
+    warnings: list[str] = []
     engine = engine_of(models_of(1, "attention"), "cpu")
     engine._decoders[0].recorder = Replayer(warnings.append, fault)
     assert ids_of(decode(engine, SEARCHES["beam"])) == ids_by_layers("beam", "attention")
@@ -186,7 +187,7 @@ def test_buffers_beyond_a_share_of_the_memory_are_not_kept():
     sizes = [torch.full((n, 4), 5) for n in (2, 4, 8)]
     caches = [decoder.start_decoding(src, 2) for src in sizes]
     old, *others = [cache.buffers for cache in caches]
-    decoder._most_bytes = sum(buffers.size_in_bytes for buffers in others)
+    cast(Any, decoder)._most_bytes = sum(buffers.size_in_bytes for buffers in others)
     while caches:
         caches.pop(0)
     kept = [decoder.start_decoding(src, 2) for src in sizes]
@@ -197,7 +198,7 @@ def test_buffers_beyond_a_share_of_the_memory_are_not_kept():
 def test_a_batch_that_needs_too_much_memory_is_decoded_by_the_layers():
     [model] = models_of(1, "attention")
     decoder = with_graphs(model, pytest.fail)
-    decoder._most_bytes = 100
+    cast(Any, decoder)._most_bytes = 100
     src, ids = torch.tensor([[5, 9, 12, 3]]), torch.tensor([[2, 2]])
     with torch.no_grad():
         cache = decoder.start_decoding(src, 2)

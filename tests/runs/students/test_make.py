@@ -32,6 +32,7 @@ from mtkit.runs.students.plan import MeasuredRun, ShapePlan, StudentsPlan, plan_
 from mtkit.tokens.special_ids import EOS_ID
 from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.training.update.budget import BudgetError, Shortage
+from mtkit.translation.translator import Translator
 
 SOURCES = [f"source {n}" for n in range(400)]
 
@@ -312,7 +313,7 @@ def test_speeds_count_the_time_of_the_processor(save_model, texts, monkeypatch):
         return lines
 
     monkeypatch.setattr(time, "process_time", lambda: now[0])
-    monkeypatch.setattr(make.Translator, "from_bundles", lambda *_, **__: SimpleNamespace(translate=translate))
+    monkeypatch.setattr(Translator, "from_bundles", lambda *_, **__: SimpleNamespace(translate=translate))
     figures = figures_of(files, files.folder / "model.safetensors", make.dev_text(files, 20))
     assert (figures.sentences_per_s, figures.words_per_s) == (40.0, 80.0), "20 lines of two words in 0.5 s"
 
