@@ -295,6 +295,7 @@ class Recorder:
 
     def __init__(self, device: torch.device, warn: Callable[[str], None]) -> None:
         self._warn = warn
+        self._device = device
         self.works = device.type == "cuda" and torch.cuda.is_available()
         self._pool = torch.cuda.graph_pool_handle() if self.works else None  # where the work's own tensors go
 
@@ -317,9 +318,9 @@ class Recorder:
         return None
 
     def _recorded(self, work: Callable[[], tuple[Tensor, ...]], tables: list[Tensor]) -> "_Graph":
-        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
+        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream(self._device))
+        with torch.cuda.stream(stream):  # which makes its GPU the current one, too
             # other threads may go on meanwhile
             graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
             try:
