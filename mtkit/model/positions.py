@@ -35,10 +35,29 @@ def rows_from(table: Tensor, start: int | Tensor, x: Tensor) -> Tensor:
     return table[start] if isinstance(start, Tensor) else table[start : start + x.size(-2)]
 
 
-class SinusoidalPositions(nn.Module):
-    """Fixed sinusoids, added to embeddings; the table grows when a longer sentence arrives."""
+class GrowingTable(nn.Module):
+    """A module with a table of sinusoids, a row for each position, that grows when a longer sentence arrives."""
 
     table: Tensor
+
+    def table_of(self, n_positions: int, width: int) -> Tensor:
+        """Return the rows of the first n_positions: float32 (n_positions, width)."""
+        return sinusoid_table(n_positions, width)
+
+    def grown(self, n_positions: int) -> Tensor:
+        """Return the table after it has grown to at least n_positions rows."""
+        table = self.table
+        if n_positions > table.size(0):  # other threads may grow it, too
+            self.table = table = self.table_of(2 * n_positions, table.size(1)).to(table.device)
+        return table
+
+    def rows(self, start: int | Tensor, x: Tensor) -> Tensor:
+        """Return what `rows_from` does, of a table that is long enough."""
+        return rows_from(self.table if isinstance(start, Tensor) else self.grown(start + x.size(-2)), start, x)
+
+
+class SinusoidalPositions(GrowingTable):
+    """Fixed sinusoids, added to embeddings."""
 
     def __init__(self, d_model: int, kind: SinusoidKind = "sinusoidal") -> None:
         super().__init__()
@@ -52,14 +71,7 @@ class SinusoidalPositions(nn.Module):
 
     def forward(self, x: Tensor, start: int | Tensor = 0) -> Tensor:
         """Add the positions from start on to x (..., L, D); see `rows_from` for a tensor."""
-        return x + rows_from(self.table if isinstance(start, Tensor) else self.grown(start + x.size(-2)), start, x)
-
-    def grown(self, n_positions: int) -> Tensor:
-        """Return the table, with at least so many positions."""
-        table = self.table
-        if n_positions > table.size(0):  # other threads may grow it, too
-            self.table = table = self.table_of(2 * n_positions, table.size(1)).to(table.device)
-        return table
+        return x + self.rows(start, x)
 
 
 class LearnedPositions(nn.Module):
@@ -84,13 +96,11 @@ class NoPositions(nn.Module):
         return x
 
 
-class RotaryPositions(nn.Module):
+class RotaryPositions(GrowingTable):
     """Rotation of queries and keys by an angle that grows with their position (RoPE; Su et al. 2021).
 
     Their products then depend only on the distance of two positions. Dimensions i and i + d_head / 2 rotate together.
     """
-
-    table: Tensor
 
     def __init__(self, d_head: int) -> None:
         super().__init__()
@@ -98,17 +108,9 @@ class RotaryPositions(nn.Module):
 
     def forward(self, x: Tensor, start: int | Tensor = 0) -> Tensor:
         """Rotate x (..., L, d_head), whose first row is at position start; see `rows_from` for a tensor."""
-        table = self.table if isinstance(start, Tensor) else self.grown(start + x.size(-2))
-        sin, cos = rows_from(table, start, x).to(x.dtype).chunk(2, dim=-1)
+        sin, cos = self.rows(start, x).to(x.dtype).chunk(2, dim=-1)
         first, second = x.chunk(2, dim=-1)
         return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
-
-    def grown(self, n_positions: int) -> Tensor:
-        """Return the table, with at least so many positions."""
-        table = self.table
-        if n_positions > table.size(0):  # other threads may grow it, too
-            self.table = table = sinusoid_table(2 * n_positions, table.size(1)).to(table.device)
-        return table
 
 
 class RelativePositions(nn.Module):

@@ -21,6 +21,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from mtkit.model.attention import BLOCK
 from mtkit.model.inference import Decoder
 from mtkit.model.masks import BLOCKED
+from mtkit.model.positions import GrowingTable
 
 _UNIT = 8  # sizes of products in bf16 should be multiples of this
 _FEWEST_POSITIONS = 32  # in a graph
@@ -233,7 +234,7 @@ class _Buffers:
         self.state.ancestry.clear()
 
     def make_room(self, n_positions: int) -> None:
-        """Make room for so many target positions."""
+        """Make room for at least n_positions target positions."""
         if n_positions <= self._room:
             return
         self._room = max(_FEWEST_POSITIONS, _power_of_two(n_positions))
@@ -247,7 +248,7 @@ class _Buffers:
     def _tables(self) -> list[Tensor]:
         """Return the tables of positions, which are long enough for the room."""
         modules = self._model.tgt_positions, *(layer.self_attention.rotary for layer in self._model.decoder_layers)
-        return [module.grown(self._room) for module in modules if hasattr(module, "grown")]
+        return [module.grown(self._room) for module in modules if isinstance(module, GrowingTable)]
 
     def run(self, length: int, n: int, banned: tuple[int, ...], *, wants_attention: bool) -> tuple[Tensor, ...]:
         """Compute the newest position, the length-th; return what `GraphTransformer._advance` does, and the attention.
@@ -331,7 +332,7 @@ class Recorder:
 
     def _give_up(self, reason: str) -> None:
         self.works = False
-        self._warn(f"decoding on the GPU is slower than it could be: a step is not replayed as a CUDA graph: {reason}")
+        self._warn(f"decoding on the GPU is slower, because a step is not replayed as a CUDA graph: {reason}")
 
 
 @dataclass(frozen=True)
@@ -397,11 +398,11 @@ class _Ancestry:
         self._table.fill_(BLOCKED)
 
     def grow(self, n_positions: int) -> None:
-        """Make room for so many positions."""
+        """Make room for n_positions positions."""
         self._table = F.pad(self._table, (0, n_positions * self.beam_size - self._table.size(3)), value=BLOCKED)
 
     def look_at(self, n_positions: int) -> None:
-        """Let attention look at so many positions from the first."""
+        """Let attention look at the first n_positions positions."""
         self.n_places = n_positions * self.beam_size
 
     def reorder(self, parents: Tensor) -> None:
@@ -429,7 +430,7 @@ class _KeysAndValues:
         self._pairs = pairs
 
     def grow(self, n_places: int) -> None:
-        """Make room for so many places."""
+        """Make room for n_places places."""
         self._pairs = F.pad(self._pairs, (0, 0, 0, n_places - self._pairs.size(3)))
 
     def append(self, pair: Tensor, ancestry: _Ancestry) -> tuple[Tensor, Tensor]:
