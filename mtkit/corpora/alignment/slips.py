@@ -17,7 +17,7 @@ PRIORS = Priors(two_one=12.0, two_two=float("inf"), gap=9.0, gap_line=2.0, noise
 _LEAST_SHARE = 0.3  # of the shorter file's lines that have a partner
 _UNLIKE_LINES = 10  # neighbouring pairs that must be poor before they are reported
 _UNLIKE_SCORE = -1.0  # nats a pair, on average
-_REPEAT_LINES = 50  # a line that comes again so many pairs later, or more, counts as new
+_REPEAT_LINES = 50  # a line that comes again at least this many pairs later counts as new
 
 # Lines in the other text's language
 _CLEAR = 3.0  # nats that speak for the other language, and ...
