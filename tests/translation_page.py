@@ -27,6 +27,11 @@ def write(page, text, source="en", target="fr"):
     finished(page)
 
 
+def ready(page):
+    """Wait for the languages, which the page asks for after it is loaded."""
+    wait_for(page, "at('source').value !== ''")
+
+
 def choose(page, source="en", target="fr"):
     page.select_option("#source", source)
     page.select_option("#target", target)

@@ -13,6 +13,7 @@ from translation_page import (
     as_file,
     choose,
     finished,
+    ready,
     translation,
     until,
     wait_for,
@@ -232,6 +233,7 @@ def test_a_text_that_is_too_long_keeps_the_translation_and_says_so_in_view(make_
 
 def test_a_first_visit_does_not_translate_into_the_visitors_own_language(site):
     with site.open() as page:  # in English
+        ready(page)
         assert page.input_value("#source") == "auto"
         assert page.input_value("#target") == "fr"
 
@@ -253,7 +255,7 @@ def test_the_languages_are_swapped_with_the_texts(site):
         assert page.input_value("#text") == "Il pleut."
         assert (page.input_value("#source"), page.input_value("#target")) == ("fr", "en")
         page.reload()
-        wait_for(page, "at('source').value !== ''")  # the page asks for the languages after it is loaded
+        ready(page)
         assert (page.input_value("#source"), page.input_value("#target")) == ("fr", "en")
 
 

@@ -39,9 +39,9 @@ def test_dropped_documents_are_translated_and_downloaded(site, tmp_path):
         assert download.value.suggested_filename in ("a_fr.txt", "b_fr.txt")
         download.value.save_as(tmp_path / "a.txt")
         assert (tmp_path / "a.txt").read_text() == "Il pleut. Les chiens courent.\n"
-        page.click("#jobs button >> nth=0")
+        with page.expect_response(lambda reply: reply.request.method == "DELETE"):
+            page.click("#jobs button >> nth=0")
         assert page.locator("#jobs li").count() == 1
-        page.wait_for_timeout(300)
         assert len(site.backend.documents._jobs) == 1
 
 

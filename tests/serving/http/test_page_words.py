@@ -1,6 +1,6 @@
 """The page for people, in a real browser: sentences, words, corrections and terms."""
 
-from translation_page import NASTY, TEXT, choose, translation, until, wait_for, word, write
+from translation_page import NASTY, TEXT, choose, ready, translation, until, wait_for, word, write
 
 # Sentences and words
 
@@ -148,6 +148,7 @@ def test_terms_are_pasted_met_and_kept(site):
         assert page.locator("#term-rows .how").all_inner_texts() == ["✓ met", "✕ not met", ""]
         assert page.inner_text("#n-terms") == "3"
         page.reload()
+        ready(page)
         page.click("#terms summary")
         values = page.locator("#term-rows input").evaluate_all("fields => fields.map(field => field.value)")
         assert values == ["Dogs", "chiens", "rains", "neige", "snow", "neige"]
