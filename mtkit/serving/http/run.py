@@ -24,6 +24,10 @@ _BACKLOG = 2048  # connections that the system keeps for us
 _STOP_S = 2  # for the answers of requests whose deadline passes during the shutdown
 _MOST_YOUNG = 10_000  # objects before Python looks for cycles among them
 _KEEP_ALIVE_S = 75  # of an idle connection; longer than proxies keep theirs, so that none uses one that we are closing
+_REMEDIES: dict[int | None, str] = {  # by the system's number of the error
+    errno.EADDRINUSE: "choose a free port with --port, or stop the program that uses this one",
+    errno.EACCES: "choose a port above 1023 with --port, because lower ones need special rights",
+}
 
 
 def serve(cfg: ServeConfig) -> None:
@@ -72,15 +76,20 @@ async def _serve(backend: Backend, server: "_Server") -> None:
         if server.started:
             raise
     if not server.started:  # uvicorn has ended what `create_app` started
-        raise _unusable(backend.cfg.host, backend.cfg.port, "the server did not start")
+        raise MtkitError(
+            f"cannot listen at {backend.cfg.host}, port {backend.cfg.port}: the server did not start; choose another "
+            "address with --host, or another port with --port"
+        )
 
 
 def _check_address(host: str, port: int) -> None:
     """Raise MtkitError if the server could not listen there."""
     try:
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except UnicodeError as error:  # a name such as "a..b"
+        raise _unusable(host, port, OSError(errno.EINVAL, "this is not a host name")) from error
     except OSError as error:
-        raise _unusable(host, port, str(error.strerror)) from error
+        raise _unusable(host, port, error) from error
     errors = []
     for family, kind, protocol, _, address in addresses:
         try:
@@ -93,15 +102,13 @@ def _check_address(host: str, port: int) -> None:
         except OSError as error:
             errors.append(error)
     # a host may have one address that works and one, such as that of IPv6, that does not
-    if worst := [e for e in errors if e.errno in (errno.EADDRINUSE, errno.EACCES) or len(errors) == len(addresses)]:
-        raise _unusable(host, port, str(worst[0].strerror)) from worst[0]
+    if worst := [e for e in errors if e.errno in _REMEDIES or len(errors) == len(addresses)]:
+        raise _unusable(host, port, worst[0]) from worst[0]
 
 
-def _unusable(host: str, port: int, reason: str) -> MtkitError:
-    return MtkitError(
-        f"cannot listen at {host}, port {port}: {reason}; choose an address of this machine with --host and a free "
-        "port with --port, or stop the program that uses the port"
-    )
+def _unusable(host: str, port: int, error: OSError) -> MtkitError:
+    remedy = _REMEDIES.get(error.errno, "choose an address of this machine with --host")
+    return MtkitError(f"cannot listen at {host}, port {port}: {error.strerror}; {remedy}")
 
 
 class _Server(uvicorn.Server):

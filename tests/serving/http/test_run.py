@@ -1,6 +1,8 @@
 """The service as a process: how it ends, and what it says if it cannot start."""
 
 import asyncio
+import errno
+import re
 import signal
 import socket
 import subprocess
@@ -151,13 +153,23 @@ def test_a_missing_extra_is_named():
 def test_a_port_in_use_is_named_before_a_model_is_loaded(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(MtkitError, match=rf"127\.0\.0\.1, port {port}: Address already in use"):
+        with pytest.raises(MtkitError, match=rf"127\.0\.0\.1, port {port}: Address already in use; .*--port.* stop"):
             serve(ServeConfig(models=[tmp_path / "nothing"], port=port))
 
 
-def test_an_address_of_another_machine_is_named(tmp_path):
-    with pytest.raises(MtkitError, match=r"192\.0\.2\.1, port 8080"):
-        serve(ServeConfig(models=[tmp_path / "nothing"], host="192.0.2.1", port=8080))
+@pytest.mark.parametrize("host", ["192.0.2.1", "a..b"])
+def test_an_address_of_another_machine_and_what_is_no_address_are_named(tmp_path, host):
+    with pytest.raises(MtkitError, match=rf"{re.escape(host)}, port 8080: .*; choose an address .*--host$"):
+        serve(ServeConfig(models=[tmp_path / "nothing"], host=host, port=8080))
+
+
+def test_a_port_that_needs_rights_is_named_with_those_that_need_none(tmp_path, monkeypatch):
+    def refuse(self, address):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(socket.socket, "bind", refuse)
+    with pytest.raises(MtkitError, match="port 80: Permission denied; choose a port above 1023"):
+        serve(ServeConfig(models=[tmp_path / "nothing"], port=80))
 
 
 def test_a_free_port_is_no_error():
