@@ -111,6 +111,11 @@ def _unusable(host: str, port: int, error: OSError) -> MtkitError:
     return MtkitError(f"cannot listen at {host}, port {port}: {error.strerror}; {remedy}")
 
 
+def url_of(host: str, port: int) -> str:
+    """Return the URL of a server, with an IPv6 address in brackets (RFC 3986, section 3.2.2)."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
 class _Server(uvicorn.Server):
     """A server that logs its address and accepts new clients even under load."""
 
@@ -131,7 +136,7 @@ class _Server(uvicorn.Server):
             gc.freeze()  # what is here stays: looking at it again and again takes 7 % of a request's time
             gc.set_threshold(_MOST_YOUNG)  # and looking at those of open requests every 700 objects takes 6 %
             [*_, port] = [listening.getsockname()[1] for server in self.servers for listening in server.sockets]
-            log.info(f"serving at http://{self.config.host}:{port}")
+            log.info(f"serving at {url_of(self.config.host, port)}")
 
     async def shutdown(self, sockets: object = None) -> None:
         self._acceptor.close()

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import uvicorn
@@ -19,7 +20,7 @@ from tiny_server import bundle_of, client_of, is_running, loud_backend
 
 from mtkit.config.serving import ServeConfig
 from mtkit.errors import MtkitError
-from mtkit.serving.http.run import _check_address, _Server, serve
+from mtkit.serving.http.run import _check_address, _Server, serve, url_of
 
 _ANSWER_S = 300.0
 
@@ -174,3 +175,9 @@ def test_a_port_that_needs_rights_is_named_with_those_that_need_none(tmp_path, m
 
 def test_a_free_port_is_no_error():
     _check_address("localhost", 0)
+
+
+def test_the_address_of_the_service_can_be_opened_with_ipv6_too():
+    for host in ("127.0.0.1", "::1"):
+        address = urlsplit(url_of(host, 5000))
+        assert (address.hostname, address.port) == (host, 5000)
