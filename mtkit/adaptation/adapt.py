@@ -14,7 +14,8 @@ from mtkit.adaptation.curve import Point, chosen_share, likely_losses, share_to_
 from mtkit.adaptation.extension import extend, report_gain
 from mtkit.adaptation.general import General, prepare_general, text_of
 from mtkit.adaptation.judgement import FILE, ON_MEMORY, Judgement, changes_of, examples_of
-from mtkit.adaptation.memory import Memory, add_shortlist, as_read, has_grown, languages_of, prepare_memory
+from mtkit.adaptation.memory import Memory, add_shortlist, has_grown, languages_of, prepare_memory
+from mtkit.adaptation.reading import as_read
 from mtkit.bundle import MANIFEST, SHAPING_FILES, BundleFiles, load_model, read_bundle
 from mtkit.config.data import CorpusFiles
 from mtkit.config.durations import duration_of, seconds_of
@@ -205,11 +206,12 @@ class _Adaptation:
             (self.out / SETTINGS).unlink()  # another memory may come here
             raise
         start, new_pieces = self._start(memory)
-        general = self._general(memory)
-        self._write_settings()
-        memory, changed = as_read(memory, start, self.out / "memory")
+        whole = memory
+        memory, changed = as_read(whole, start, self.out / "memory")
         if changed:
             log.info(changed)
+        general = self._general(memory, whole)
+        self._write_settings()
         test, general_test = _Text.read(memory.test), _Text.read(general.test)
         base_model = load_model(self.base)
         kept = BaseTranslations(self.out / _BASE_TRANSLATIONS, self.base.config.decode.plain.model_dump(mode="json"))
@@ -319,8 +321,8 @@ class _Adaptation:
         settings = {key: value for key, value in self.settings.items() if key != without}
         write_text(self.out / SETTINGS, json.dumps(settings, indent=1) + "\n")
 
-    def _general(self, memory: Memory) -> General:
-        """Return the general text, for which the base translates sources first."""
+    def _general(self, memory: Memory, whole: Memory) -> General:
+        """Return the general text, for which the base translates sources first. whole: the memory as it is written."""
         train = memory.pairs("train")
         greedy = read_bundle(self.base.folder, ["decode.beam_size=1", "decode.on_suspect=warn"])
         of_base = ([], []) if self.general_paths else text_of(self.base)
@@ -328,7 +330,7 @@ class _Adaptation:
         general = prepare_general(
             self.general_paths,
             [pair.src for pair in train],
-            {pair.src for part in ("dev", "test") for pair in memory.pairs(part)},
+            {pair.src for part in ("train", "dev", "test") for pair in whole.pairs(part)},
             languages_of(self.base),
             Translator.from_bundles([greedy], threads=usable_cores()),
             self.out / "general",

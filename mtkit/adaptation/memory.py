@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from mtkit.bundle import BundleFiles, add_to_bundle, bundle_file
@@ -20,15 +20,12 @@ from mtkit.data.sides import Resemblance
 from mtkit.engines.lexicon import learn_shortlist
 from mtkit.engines.shortlist import SHORTLIST, shortlist_of
 from mtkit.errors import DataError, UsageError
-from mtkit.files import write_text
 from mtkit.jobs.executors import InProcess
 from mtkit.languages import SIDES, english_name
 from mtkit.pair_files.pairs import Languages, Pair
 from mtkit.quality.language import foreign_lines
-from mtkit.text.characters import characters, tidied
 from mtkit.text.scripts import is_in_another_script
 from mtkit.tokens.new_pieces import can_have_more
-from mtkit.tokens.special_ids import UNK_ID
 from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.tokens.unseen_characters import UnknownCharacters
 from mtkit.translation.direction import sides_of
@@ -55,41 +52,6 @@ class Memory:
     def pairs(self, part: str) -> list[Pair]:
         """Read the pairs of "train", "dev" or "test"."""
         return list(read_pairs([getattr(self, part)]))
-
-
-def as_read(memory: Memory, model: BundleFiles, folder: Path) -> tuple[Memory, str]:
-    """Return the memory with training text that the model can learn, and what this changes, in words.
-
-    A translator takes characters that are <unk> out of a source, and puts them into its translation. So if both sides
-    have as many, the model learns the pair without them. Other pairs with <unk> in the target are left out, because
-    they would teach the model to write what a search never chooses. folder: gets such text.
-    """
-    tokenizers = model.src_tokenizer, model.tgt_tokenizer
-    pairs = [(pair.src, pair.tgt) for pair in memory.pairs("train")]
-    kept: list[tuple[str, str]] = []
-    n_changed = 0
-    for src, tgt in pairs:
-        if UNK_ID not in model.tgt_tokenizer.encode(tgt):
-            kept.append((src, tgt))
-            continue
-        (new_src, of_src), (new_tgt, of_tgt) = map(_without_unknown, (src, tgt), tokenizers)
-        if new_src and new_tgt and len(of_src) == len(of_tgt) and not any(map(str.isalnum, of_tgt)):
-            kept.append((new_src, new_tgt))
-            n_changed += 1
-    if kept == pairs:
-        return memory, ""
-    paths = {side: folder / f"read.{side}" for side in SIDES}
-    for index, path in enumerate(paths.values()):
-        write_text(path, "".join(f"{pair[index]}\n" for pair in kept))
-    without = f"training uses {counted(n_changed, 'pair')} without characters that the model cannot write"
-    left_out = f"leaves out {counted(len(pairs) - len(kept), 'pair')} because of such characters"
-    return replace(memory, train=CorpusFiles(**paths)), f"{without}, and {left_out}"
-
-
-def _without_unknown(text: str, tokenizer: Tokenizer) -> tuple[str, list[str]]:
-    """Return the text without the characters that are <unk>, and these characters."""
-    unknown = [one for one in characters(text) if UNK_ID in tokenizer.encode(one)]
-    return tidied("".join(one for one in characters(text) if one not in unknown)), unknown
 
 
 def languages_of(base: BundleFiles) -> Languages | None:

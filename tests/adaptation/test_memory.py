@@ -12,7 +12,7 @@ from tiny_models import write_lines
 
 from mtkit.adaptation import general as general_text
 from mtkit.adaptation.general import prepare_general
-from mtkit.adaptation.memory import Memory, add_shortlist, as_read, prepare_memory
+from mtkit.adaptation.memory import add_shortlist, prepare_memory
 from mtkit.bundle import add_to_bundle, read_bundle, save_bundle
 from mtkit.config.data import CorpusFiles
 from mtkit.config.tokenizer import TokenizerConfig
@@ -22,7 +22,6 @@ from mtkit.errors import DataError
 from mtkit.model.transformer import Transformer
 from mtkit.pair_files.lines import windows
 from mtkit.pair_files.pairs import Pair
-from mtkit.tokens.special_ids import UNK_ID
 from mtkit.tokens.tokenizer import Tokenizer, train_tokenizer
 
 
@@ -119,27 +118,6 @@ def test_characters_without_pieces_are_reported(base, pairs, tmp_path, log_text,
     monkeypatch.setattr("mtkit.adaptation.memory.can_have_more", lambda tokenizer: False)  # such as one of characters
     prepare_memory([path], base, tmp_path / "out")
     assert "--new-pieces" not in log_text()
-
-
-def test_training_leaves_out_what_the_model_can_only_write_as_unk(tmp_path):
-    """A translator takes such characters out of the source and puts them back (`mtkit.tokens.protected`)."""
-    tokenizer = SimpleNamespace(encode=lambda text: [UNK_ID if one in "“”„→Ω" else ord(one) for one in text])
-    model: Any = SimpleNamespace(src_tokenizer=tokenizer, tgt_tokenizer=tokenizer)
-    rows = {
-        ("the cat", "le chat"): ("the cat", "le chat"),
-        ("the “cat”", "le “ chat ”"): ("the cat", "le chat"),
-        ("the “the cat”", "le „le chat“"): ("the the cat", "le le chat"),
-        ("the “cat”", "le chat"): ("the “cat”", "le chat"),
-        ("the cat", "le “chat”"): None,
-        ("the caΩt", "le chaΩt"): None,
-        ("→", "→"): None,
-    }
-    nothing = CorpusFiles(tsv=tsv(tmp_path / "nothing.tsv", []))
-    memory = Memory(7, 7, CorpusFiles(tsv=tsv(tmp_path / "train.tsv", rows)), nothing, nothing, [])
-    read, changed = as_read(memory, model, tmp_path)
-    assert [pair[:2] for pair in read.pairs("train")] == [row for row in rows.values() if row]
-    assert "uses 2 pairs without characters" in changed and "leaves out 3 pairs" in changed
-    assert as_read(read, model, tmp_path) == (read, "")
 
 
 def test_a_tuned_model_has_the_shortlist_of_its_base_and_the_words_of_the_memory(base, tmp_path):
