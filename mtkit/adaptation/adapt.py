@@ -206,10 +206,10 @@ class _Adaptation:
             (self.out / SETTINGS).unlink()  # another memory may come here
             raise
         start, new_pieces = self._start(memory)
-        whole = memory
-        memory, changed = as_read(whole, start, self.out / "memory")
+        whole, name = memory, " ".join(map(str, self.memory_paths))
+        memory, changed = as_read(whole, start, self.out / "memory", name)
         if changed:
-            log.info(changed)
+            log.info(f"{name}: {changed}")
         general = self._general(memory, whole)
         self._write_settings()
         test, general_test = _Text.read(memory.test), _Text.read(general.test)

@@ -1,4 +1,4 @@
-"""Turn the pairs of a memory into what a model can learn from: pairs as a translator reads and writes them."""
+"""Turn the pairs of a memory into what a model can learn from: as a translator reads them, and short enough."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,33 +9,73 @@ from mtkit.alignment.placing import readable, without
 from mtkit.bundle import BundleFiles
 from mtkit.config.data import CorpusFiles
 from mtkit.console import counted
+from mtkit.data.corpus import read_pairs
+from mtkit.data.encoding import PairEncoding
+from mtkit.errors import DataError
 from mtkit.files import write_text
 from mtkit.languages import SIDES
 from mtkit.text.words import Span
+from mtkit.tokens.new_pieces import can_have_more
 from mtkit.tokens.protected import Protector, meets
 from mtkit.tokens.special_ids import UNK_ID
 
 
-def as_read(memory: Memory, model: BundleFiles, folder: Path) -> tuple[Memory, str]:
+def as_read(memory: Memory, model: BundleFiles, folder: Path, name: str) -> tuple[Memory, str]:
     """Return the memory with training text that the model can learn from, and what this changes, in words.
 
     A translator takes what a model cannot know out of a source, and puts it into the translation. So the model learns
     a pair without it. Some pairs are left out, because they would teach the model to write what it does not read, or
-    what a search never chooses. folder: gets the text.
+    what a search never chooses, and others because training takes no pairs so long.
+    folder: gets the text. name: of the memory, for messages.
+    Raises DataError if no pair is left.
     """
     reader = _Reader(model)
     pairs = [(pair.src, pair.tgt) for pair in memory.pairs("train")]
     read = [reader.read(*pair) for pair in pairs]
-    kept = [pair for pair in read if pair is not None]
+    text = CorpusFiles(**{side: folder / f"read.{side}" for side in SIDES})
+    _write(text, [pair for pair in read if pair is not None])
+    kept = _short_enough(text, model)
+    changes = []
+    if n_changed := sum(new not in (None, old) for new, old in zip(read, pairs, strict=True)):
+        changes.append(f"training uses {counted(n_changed, 'pair')} without characters that the model does not know")
+    if n_unknown := read.count(None):
+        changes.append(f"training leaves out {counted(n_unknown, 'pair')} because of such characters")
+    if n_long := len(pairs) - n_unknown - len(kept):
+        limit = f"data.max_tokens={model.config.data.max_tokens} of the model"
+        changes.append(f"training leaves out {counted(n_long, 'pair')} because of their length ({limit})")
+    if not kept:
+        raise DataError(
+            f"{name}: the model cannot learn from any of its {counted(len(pairs), 'pair')}: {', and '.join(changes)}; "
+            f"{_remedy(model, is_unknown=n_unknown >= n_long)}"
+        )
     if kept == pairs:
         return memory, ""
-    paths = {side: folder / f"read.{side}" for side in SIDES}
-    for index, path in enumerate(paths.values()):
-        write_text(path, "".join(f"{pair[index]}\n" for pair in kept))
-    n_changed = sum(new not in (None, old) for new, old in zip(read, pairs, strict=True))
-    without_them = f"training uses {counted(n_changed, 'pair')} without characters that the model does not know"
-    left_out = f"leaves out {counted(len(pairs) - len(kept), 'pair')} because of such characters"
-    return replace(memory, train=CorpusFiles(**paths)), f"{without_them}, and {left_out}"
+    _write(text, kept)
+    return replace(memory, train=text), ", and ".join(changes)
+
+
+def _remedy(model: BundleFiles, *, is_unknown: bool) -> str:
+    if not is_unknown:
+        return "split its segments into sentences"
+    if can_have_more(model.src_tokenizer) and can_have_more(model.tgt_tokenizer):
+        return "--new-pieces 200, with another --out, gives these characters pieces"
+    return "use a model that knows these characters"
+
+
+def _short_enough(corpus: CorpusFiles, model: BundleFiles) -> list[tuple[str, str]]:
+    """Return the pairs of a corpus that training with this model takes."""
+    pairs = [(pair.src, pair.tgt) for pair in read_pairs([corpus])]
+    encoding = PairEncoding(model.src_tokenizer, model.tgt_tokenizer, model.config.data.max_tokens, None)
+    n_read, kept = 0, []
+    for chunk in encoding.chunks(corpus.model_copy(update={"tag": model.config.decode.tag})):
+        kept += [pairs[n_read + index] for index in chunk.kept]
+        n_read += len(chunk.lines)
+    return kept
+
+
+def _write(corpus: CorpusFiles, pairs: Sequence[tuple[str, str]]) -> None:
+    for index, path in enumerate(corpus.paths):
+        write_text(path, "".join(f"{pair[index]}\n" for pair in pairs))
 
 
 class _Reader:

@@ -281,7 +281,7 @@ def test_a_model_that_aligns_words_goes_on_learning_it(base, memory, tmp_path, s
 def test_the_text_that_the_model_can_learn_is_trained_on(base, memory, tmp_path, stand_ins, monkeypatch):
     trained, text = stand_ins(0.0, lambda share: 0.3), write_lines(tmp_path / "read.tsv", ["a\tb"])
 
-    def shorter(one, model, folder):
+    def shorter(one, model, folder, name):
         assert model.folder == base
         return replace(one, train=CorpusFiles(src=text, tgt=text)), "training uses less"
 
