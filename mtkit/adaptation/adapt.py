@@ -152,6 +152,19 @@ def _settings(
 
 
 @dataclass(frozen=True)
+class _Compared:
+    """The sentences on which both models are compared, and the base's translations of those of the tests."""
+
+    test: _Text
+    before: list[str]
+    general_test: _Text  # empty without general text
+    general_before: list[str]
+    dev: _Text
+    general_dev: _Text
+    later_s: float  # expected seconds of what follows the training
+
+
+@dataclass(frozen=True)
 class _Prepared:
     """All that an adaptation has before it trains."""
 
@@ -160,14 +173,7 @@ class _Prepared:
     start: BundleFiles  # the base, or the base with new pieces
     new_pieces: list[str]  # what these bring for each side, in words
     general: General
-    base_model: Transformer
-    test: _Text
-    before: list[str]  # the base's translations of it
-    general_test: _Text  # empty without general text
-    general_before: list[str]
-    dev: _Text
-    general_dev: _Text
-    later_s: float  # expected seconds of what follows the training
+    compared: _Compared
 
 
 class _Adaptation:
@@ -196,7 +202,7 @@ class _Adaptation:
         return self._judge(prepared, self._tune(prepared))
 
     def _prepare(self) -> _Prepared:
-        """Prepare the text, and translate with the base what it will be compared on."""
+        """Prepare the text, and translate with the base what both models will be compared on."""
         if not (self.out / SETTINGS).exists():
             self._write_settings(without="general text")  # which may prove unsuitable
         try:
@@ -212,7 +218,12 @@ class _Adaptation:
             log.info(f"{name}: {changed}")
         general = self._general(memory, whole)
         self._write_settings()
+        return _Prepared(memory, changed, start, new_pieces, general, self._compare_on(memory, general))
+
+    def _compare_on(self, memory: Memory, general: General) -> _Compared:
+        """Choose as many sentences as there is time for, and translate those of the tests with the base."""
         test, general_test = _Text.read(memory.test), _Text.read(general.test)
+        memory_dev, general_dev = _Text.read(memory.dev), _Text.read(general.dev)
         base_model = load_model(self.base)
         kept = BaseTranslations(self.out / _BASE_TRANSLATIONS, self.base.config.decode.plain.model_dump(mode="json"))
         if kept.missing(test.sources):
@@ -225,42 +236,32 @@ class _Adaptation:
                 kept.add(missing.sources, translations, time.monotonic() - started)
             return kept.of(text.sources)
 
-        def within(text: _Text, share: float, least: int) -> _Text:
-            """Return as many sentences as the base translates in this share of the budget, but at least these."""
-            at_once = kept.seconds_for(text.sources) or math.inf
-            return text.first(max(least, int(len(text.sources) * share * self.seconds / at_once)))
-
         before = of_base(test, "memory's test, before")
-        general_test = within(general_test, _FOR_TEST / 2, _LEAST_ON_TEST)
+        general_test = self._within(_FOR_TEST / 2, general_test, _LEAST_ON_TEST, kept)
         general_before = of_base(general_test, "general test, before")
-        memory_dev = _Text.read(memory.dev)
         dev, general_dev = (
-            within(text, _FOR_CURVE / _N_SHARES, _LEAST_ON_DEV) for text in (memory_dev, _Text.read(general.dev))
+            self._within(_FOR_CURVE / _N_SHARES, text, _LEAST_ON_DEV, kept) for text in (memory_dev, general_dev)
         )
         if not general.has_references:  # both models are compared with the base, which searches in the same way
             general_test = _Text(general_test.sources, general_before)
-            translated = of_base(general_dev, "general dev, before")
-            general_dev = _Text(general_dev.sources, translated)
+            general_dev = _Text(general_dev.sources, of_base(general_dev, "general dev, before"))
+        later_s = self._later_s([test, general_test], [dev, general_dev], memory_dev, kept)
+        return _Compared(test, before, general_test, general_before, dev, general_dev, later_s)
+
+    def _within(self, share: float, text: _Text, least: int, kept: BaseTranslations) -> _Text:
+        """Return as many sentences as the base translates in this share of the budget, but at least these."""
+        at_once = kept.seconds_for(text.sources) or math.inf
+        return text.first(max(least, int(len(text.sources) * share * self.seconds / at_once)))
+
+    def _later_s(self, tests: list[_Text], devs: list[_Text], memory_dev: _Text, kept: BaseTranslations) -> float:
+        """Return the expected seconds of judging the tuned model, and of making the new model's fast forms."""
+        on_tests, on_devs = (
+            kept.seconds_for([src for text in texts for src in text.sources]) for texts in (tests, devs)
+        )
         n_dev = len(memory_dev.sources)
         n_for_fast_forms = sentences_for_fast_forms(self.base.config, self.device, n_dev)
-        later_s = kept.seconds_for([*test.sources, *general_test.sources])
-        later_s += _N_SHARES * kept.seconds_for([*dev.sources, *general_dev.sources])
-        later_s += kept.seconds_for(memory_dev.sources) * n_for_fast_forms / n_dev
-        return _Prepared(
-            memory,
-            changed,
-            start,
-            new_pieces,
-            general,
-            base_model,
-            test,
-            before,
-            general_test,
-            general_before,
-            dev,
-            general_dev,
-            _MARGIN * later_s + _SPARE_S,
-        )
+        for_fast_forms = kept.seconds_for(memory_dev.sources) * n_for_fast_forms / n_dev
+        return _MARGIN * (on_tests + _N_SHARES * on_devs + for_fast_forms) + _SPARE_S
 
     def _start(self, memory: Memory) -> tuple[BundleFiles, list[str]]:
         """Return the model to train: the base, or the base with new pieces; and what these bring, in words."""
@@ -277,15 +278,16 @@ class _Adaptation:
 
     def _judge(self, prepared: _Prepared, tuned: BundleFiles) -> Judgement:
         """Mix the tuned model with the base, compare the mean with the base on test, and write it if it is better."""
-        memory, general, test, general_test = prepared.memory, prepared.general, prepared.test, prepared.general_test
+        memory, general, compared = prepared.memory, prepared.general, prepared.compared
+        test, general_test = compared.test, compared.general_test
         curve, network = self._curve(prepared, tuned)
         after = self._translate(network, test, "memory's test, after", tuned)
         general_after = self._translate(network, general_test, "general test, after", tuned)
         if general.test is None:
-            elsewhere = changes_of(prepared.before, after, prepared.before, self.metric)
+            elsewhere = changes_of(compared.before, after, compared.before, self.metric)
             general_of = ON_MEMORY
         else:
-            elsewhere = changes_of(prepared.general_before, general_after, general_test.references, self.metric)
+            elsewhere = changes_of(compared.general_before, general_after, general_test.references, self.metric)
             general_of = general.name if general.has_references else f"agreement with the base on {general.name}"
         judgement = Judgement(
             base=str(self.base.folder),
@@ -299,12 +301,12 @@ class _Adaptation:
             changed=prepared.changed,
             new_pieces=prepared.new_pieces,
             n_mix=general.n_mix,
-            domain=changes_of(prepared.before, after, test.references, self.metric),
+            domain=changes_of(compared.before, after, test.references, self.metric),
             general=elsewhere,
             general_of=general_of,
             n_general=len(general_test.sources) or len(test.sources),
             curve=curve,
-            examples=examples_of(test.sources, test.references, prepared.before, after),
+            examples=examples_of(test.sources, test.references, compared.before, after),
             most_lost=None if general.test is None else self._most_lost(general),
         )
         if judgement.is_better:
@@ -344,7 +346,7 @@ class _Adaptation:
 
     def _tune(self, prepared: _Prepared) -> BundleFiles:
         """Train within what the budget leaves, and return the tuned model."""
-        left = self.seconds - (time.monotonic() - self.since) - prepared.later_s
+        left = self.seconds - (time.monotonic() - self.since) - prepared.compared.later_s
         if not Checkpoints(self.out / "run" / "checkpoints").exist():
             if left < _LEAST_TRAINING * self.seconds:
                 takes = f", because preparing and judging take {duration_of(self.seconds - left)}"
@@ -419,7 +421,7 @@ class _Adaptation:
             return tuned_model
 
         shares = _SHARES[:1] if tuned.manifest["training"]["averaged_steps"] == [0] else _SHARES  # it kept the start
-        texts, most_lost = (prepared.dev, prepared.general_dev), self._most_lost(prepared.general)
+        texts, most_lost = (prepared.compared.dev, prepared.compared.general_dev), self._most_lost(prepared.general)
         translated: dict[float, list[list[str]]] = {}  # by share
 
         def try_share(share: float) -> None:
