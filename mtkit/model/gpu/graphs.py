@@ -7,9 +7,10 @@ number on the GPU.
 """
 
 import math
+import threading
 import weakref
-from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +30,7 @@ _LARGEST_SHARE = 0.25  # of the GPU's memory, for all buffers that wait for thei
 
 
 def with_graphs(model: Any, warn: Callable[[str], None]) -> Decoder:
-    """Return a decoder that records the steps of a `Transformer` as graphs; the model itself if graphs do not know it.
+    """Return a decoder that records the steps of a `Transformer` as graphs; the model itself if they cannot.
 
     model: prepared for inference, as `quantize` does. warn: called if a graph cannot be used.
     """
@@ -51,7 +52,8 @@ class GraphTransformer:
         self._most_bytes = (
             _LARGEST_SHARE * torch.cuda.get_device_properties(device).total_memory if self.recorder.works else math.inf
         )
-        self._waiting: defaultdict[tuple[int, int, int], list[_Buffers]] = defaultdict(list)
+        self._waiting: list[_Buffers] = []  # for their next batch; what has waited longest comes first
+        self._lock = threading.Lock()  # one step at a time, because the graphs share memory
 
     @torch.no_grad()
     def start_decoding(self, src: Tensor, beam_size: int) -> Any:
@@ -60,14 +62,13 @@ class GraphTransformer:
         if _Buffers.n_bytes(self.model, *size, _FEWEST_POSITIONS) > self._most_bytes:
             return self.model.start_decoding(src, beam_size)
         memory, pad_bias = self.model.encode(src)
-        waiting = self._waiting[size]
-        buffers = waiting.pop() if waiting else _Buffers(self, *size)
+        buffers = self._waiting_buffers(size) or _Buffers(self, *size)
         for layer, own in zip(self.model.decoder_layers, buffers.state.cross, strict=True):
             for buffer, values in zip(own, layer.cross_attention.keys_values(memory), strict=True):
                 buffer[: src.size(0), :, : src.size(1)] = values
         buffers.start(pad_bias)
         cache = GraphCache(buffers, src.shape)
-        weakref.finalize(cache, self._take_back, size, buffers).atexit = False
+        weakref.finalize(cache, self._take_back, buffers).atexit = False
         if self.model.cfg.end_first:
             self._advance(src.new_full((src.size(0), beam_size), self.model.end_id), cache)
         return cache
@@ -102,21 +103,32 @@ class GraphTransformer:
         if cache.length == self.model.cfg.max_positions and self.model.cfg.positions == "learned":
             raise ValueError(f"position {cache.length + 1} is beyond max_positions={cache.length}")
         cache.length += 1
-        buffers.make_room(cache.length)
-        buffers.last_ids[cache.rows] = last_ids
-        *results, attention = buffers.run(cache.length, n, banned, wants_attention=cache.attention is not None)
-        if cache.attention is not None:
-            cache.attention = attention[cache.rows, :, : cache.longest]
-        return tuple(result[cache.rows] for result in results)
+        with self._lock:
+            buffers.make_room(cache.length)
+            buffers.last_ids[cache.rows] = last_ids
+            *results, attention = buffers.run(cache.length, n, banned, wants_attention=cache.attention is not None)
+            if cache.attention is not None:
+                cache.attention = attention[cache.rows, :, : cache.longest]
+            return tuple(result[cache.rows] for result in results)
 
-    def _take_back(self, size: tuple[int, int, int], buffers: "_Buffers") -> None:
+    # Python frees a cache at any moment and in any thread, so each change of the list is a single operation, which
+    # Python never interrupts. A lock would not do: the thread that frees the cache may hold it already.
+
+    def _waiting_buffers(self, size: tuple[int, int, int]) -> "_Buffers | None":
+        """Return buffers of this size that no batch uses, if there are any."""
+        for buffers in self._waiting[::-1]:
+            if buffers.size == size:
+                with suppress(ValueError):  # another thread has just taken them
+                    self._waiting.remove(buffers)
+                    return buffers
+        return None
+
+    def _take_back(self, buffers: "_Buffers") -> None:
         """Keep the buffers for the next batch of their size; drop those that have waited longest if they are many."""
-        waiting = self._waiting.pop(size, [])
-        self._waiting[size] = [*waiting, buffers]  # behind all other sizes
-        total = sum(one.size_in_bytes for some in self._waiting.values() for one in some)
-        for some in self._waiting.values():
-            while some and total > self._most_bytes:
-                total -= some.pop(0).size_in_bytes
+        self._waiting.append(buffers)
+        while sum(one.size_in_bytes for one in [*self._waiting]) > self._most_bytes:
+            with suppress(IndexError):  # another thread has just taken the last ones
+                self._waiting.pop(0)
 
 
 class GraphCache:
@@ -196,7 +208,7 @@ class _Buffers:
         model = decoder.model
         cfg, weight = model.cfg, decoder.output.weight
         self._model, self._vocabulary, self._recorder = model, decoder.vocabulary, decoder.recorder
-        self._shape = n_sentences, beam_size, longest
+        self.size = n_sentences, beam_size, longest  # B, K, S
         heads = n_sentences, cfg.n_heads
         d_head = cfg.d_model // cfg.n_heads
         self.last_ids = torch.zeros(n_sentences, beam_size, dtype=torch.long, device=weight.device)
@@ -224,7 +236,7 @@ class _Buffers:
     @property
     def size_in_bytes(self) -> int:
         """The memory that the buffers take up."""
-        return self.n_bytes(self._model, *self._shape, self._room)
+        return self.n_bytes(self._model, *self.size, self._room)
 
     def start(self, pad_bias: Tensor) -> None:
         """Forget all positions; pad_bias (B, 1, 1, S) hides the padding of the new sources."""
@@ -242,7 +254,7 @@ class _Buffers:
         self._has_run.clear()
         self.state.ancestry.grow(self._room)
         for own in self.state.own:
-            own.grow(self._room * self._shape[1])
+            own.grow(self._room * self.size[1])
         self._tables()
 
     def _tables(self) -> list[Tensor]:

@@ -5,6 +5,9 @@ Without a GPU, what torch computes in a step is recorded and replayed on the CPU
 
 import copy
 import itertools
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -180,6 +183,49 @@ def test_buffers_serve_the_next_batch_of_their_size():
     assert other.buffers is not used
     del first
     assert decoder.start_decoding(src[:, :3].repeat(1, 3), 2).buffers is used  # 4 sentences, 16 tokens
+
+
+def test_batches_of_several_threads_never_share_buffers():
+    decoder, src = with_graphs(models_of(1, "attention")[0], pytest.fail), torch.tensor([[5, 9, 12, 3]])
+    in_use: list[Any] = []
+
+    def start_often():
+        for _ in range(100):
+            cache = decoder.start_decoding(src, 2)
+            in_use.append(cache.buffers)
+            assert in_use.count(cache.buffers) == 1
+            in_use.remove(cache.buffers)
+            del cache
+
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            for task in [threads.submit(start_often) for _ in range(4)]:
+                task.result()
+    finally:
+        sys.setswitchinterval(usual)
+
+
+def test_steps_of_several_threads_come_one_after_another(monkeypatch):
+    """Recorded steps share memory: one may overwrite what another has computed."""
+    [model] = models_of(1, "attention")
+    decoder, src, ids = with_graphs(model, pytest.fail), torch.tensor([[5, 9, 12, 3]]), torch.tensor([[2, 2]])
+    compute, n_at_once, counts = model.decode_step, 0, []
+
+    def decode_step(*arguments):
+        nonlocal n_at_once
+        n_at_once += 1
+        counts.append(n_at_once)
+        time.sleep(0.01)  # for other threads
+        n_at_once -= 1
+        return compute(*arguments)
+
+    monkeypatch.setattr(model, "decode_step", decode_step)
+    caches = [decoder.start_decoding(src, 2) for _ in range(2)]
+    with ThreadPoolExecutor(2) as threads:
+        assert len([*threads.map(lambda cache: decoder.decode_step(ids, cache), 3 * caches)]) == 6
+    assert counts == [1] * 6
 
 
 def test_buffers_beyond_a_share_of_the_memory_are_not_kept():
