@@ -125,6 +125,10 @@ def _read(paths: Sequence[Path], langs: Languages | None) -> tuple[list[tuple[st
     if not rest:
         return [(line, "") for line in sources], False, []
     corpora, _ = find_corpora(rest, ",".join(langs) if langs else None)
+    if len(paths) > 1:
+        taken = [f"{' with '.join(map(str, corpus.paths))} as pairs" for corpus in corpora]
+        taken += [] if alone is None else [f"{alone} as text in the source language"]
+        log.info(f"general text: {'; '.join(taken)}")
     return _pairs(corpora), True, sources
 
 

@@ -195,6 +195,20 @@ def test_source_text_beside_pairs_is_mixed_in_but_does_not_judge(tmp_path):
         assert [src for src, _ in mixed if src.startswith("more")] == [f"more {i * 50 // 20}" for i in range(20)]
 
 
+def test_of_several_files_of_general_text_the_log_says_what_each_is_taken_for(tmp_path, log_text):
+    rows = [(f"line {i}", f"ligne {i}") for i in range(60)]
+    fr, en, more = (
+        write_lines(tmp_path / name, [row[side] for row in rows])
+        for side, name in ((1, "a.fr"), (0, "a.en"), (0, "more.en"))
+    )
+    both = tsv(tmp_path / "both.tsv", rows)
+    prepare_general([both, fr, en, more], [], set(), ("en", "fr"), TRANSLATOR, tmp_path / "out", n_mix=9, seconds=1e9)
+    logged = log_text()
+    assert f"{both} as pairs" in logged
+    assert f"{en} with {fr} as pairs" in logged
+    assert f"{more} as text in the source language" in logged
+
+
 def test_beside_much_source_text_more_of_the_pairs_choose_the_weights(tmp_path):
     path = tsv(tmp_path / "general.tsv", [(f"line {i}", f"ligne {i}") for i in range(100)])
     for n, n_dev in ((99, 25), (100, 40)):
