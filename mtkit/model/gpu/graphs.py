@@ -1,9 +1,9 @@
-"""Decoding on a GPU by CUDA graphs: a step of all layers is launched as one piece of work.
+"""Decode on a GPU with CUDA graphs, so that Python launches a step of all layers as one piece of work.
 
 A step of a batch takes a GPU about a millisecond, but Python needs several to launch its two hundred kernels. So the
 second step with tensors of the same sizes is recorded as a graph, and all later ones replay it. A graph reads and
-writes fixed places in memory: that is why keys and values lie in buffers of fixed sizes here, and why the position is a
-number on the GPU.
+writes fixed places in memory, so keys and values lie in buffers of fixed sizes here, and the position is a number on
+the GPU.
 """
 
 import math
@@ -26,11 +26,11 @@ from mtkit.model.positions import GrowingTable
 
 _UNIT = 8  # sizes of products in bf16 should be multiples of this
 _FEWEST_POSITIONS = 32  # in a graph
-_LARGEST_SHARE = 0.25  # of the GPU's memory, for all buffers that wait for their next batch
+_LARGEST_SHARE = 0.25  # of the GPU's memory, for buffers that wait for their next batch, and for those of one batch
 
 
 def with_graphs(model: Any, warn: Callable[[str], None]) -> Decoder:
-    """Return a decoder that records the steps of a `Transformer` as graphs; the model itself if they cannot.
+    """Return a decoder that records steps of a `Transformer` as graphs; the model itself if graphs cannot compute it.
 
     model: prepared for inference, as `quantize` does. warn: called if a graph cannot be used.
     """
@@ -86,7 +86,7 @@ class GraphTransformer:
     ) -> tuple[Tensor, Tensor] | None:
         """Do the same, but return log-probabilities and ids of the n likeliest tokens but the banned: (B, K, n) each.
 
-        The likeliest comes first; among equals, the lower id. None: with another vocabulary, or for very many tokens.
+        The likeliest comes first; among equals, the lower id. Returns None for a shortlist, or if n is too large.
         """
         most = min(self.vocabulary.most, self.output.weight.size(0) - len(banned))
         if not isinstance(cache, GraphCache) or cache.output is not None or n > most:
@@ -155,9 +155,9 @@ class GraphCache:
 
 
 class _Vocabulary:
-    """The output projection with a choice of the likeliest tokens, without a look at any value from the CPU.
+    """The output projection, and a choice of the likeliest tokens in which the CPU never waits for a value.
 
-    The tokens lie in a grid. The n likeliest are all in the n rows of it with the largest maxima.
+    The logits form a grid. The n largest are all in the n rows of it with the largest maxima.
     """
 
     def __init__(self, output: Any) -> None:
@@ -315,10 +315,11 @@ class Recorder:
     def record(
         self, work: Callable[[], tuple[Tensor, ...]], expected: tuple[Tensor, ...], tables: list[Tensor]
     ) -> "_Graph | None":
-        """Return the work as a graph that has run once; tables: what it reads and others may replace meanwhile.
+        """Return the work as a graph that has run once.
 
-        expected: what the work returns now. If the graph returns something else, or cannot be recorded, warn, return
-        None and record nothing from then on.
+        tables: tensors that the work reads and that others may replace; the graph keeps them. expected: what the work
+        returns now. If the graph returns something else, or cannot be recorded, warn, return None and record nothing
+        from then on.
         """
         try:
             graph = self._recorded(work, tables)
@@ -353,7 +354,7 @@ class _Graph:
 
     graph: torch.cuda.CUDAGraph
     results: tuple[Tensor, ...]
-    tables: list[Tensor]  # not used, but they must stay where they are
+    tables: list[Tensor]  # kept, because the graph reads them
 
     def replay(self) -> tuple[Tensor, ...]:
         """Do the work; return its results, which the next replay overwrites."""
@@ -362,7 +363,7 @@ class _Graph:
 
 
 def _is_close(mine: Tensor, its: Tensor) -> bool:
-    """Whether two results of the same kernels are the same; of ids, rounding may exchange two."""
+    """Return whether two results differ only by rounding; not for ids, of which rounding may exchange two."""
     return not mine.is_floating_point() or torch.allclose(mine, its, rtol=1e-3, atol=1e-3, equal_nan=True)
 
 
