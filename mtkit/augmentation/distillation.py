@@ -1,7 +1,8 @@
 """Replace the target sides of the training text by the translations of teachers (Kim and Rush 2016).
 
-For corpus N of data.train, RUN/distilled/N.tsv holds each source and its translation, and N.json records how they were
-made. Each is a `line_job`: killed at any moment, it resumes where it stopped.
+A corpus may lack the target side. For corpus N of data.train, RUN/distilled/N.tsv holds each source and its
+translation, and N.json records how they were made. Each is a `line_job`: killed at any moment, it resumes where it
+stopped.
 """
 
 import json
@@ -69,7 +70,7 @@ def with_teachers_text(cfg: Config, executor: Executor | None = None) -> Config:
     remove_leftovers(folder)
     made = [_distilled(corpus, folder / f"{number}.tsv", teachers) for number, corpus in numbered]
     weight = cfg.distill.original_weight
-    originals = [corpus.times(weight) for corpus in cfg.data.train]
+    originals = [corpus.times(weight) for corpus in cfg.data.train if not corpus.is_untranslated]
     data = cfg.data.model_copy(update={"train": [*made, *(originals if weight else [])]})
     return cfg.model_copy(update={"data": data, "distill": DistillConfig()})
 
@@ -266,7 +267,7 @@ def _work(make_translator: Callable[[], Translator], distill: DistillConfig, set
 
 
 def _choose(line: Translated, reference: str, metric: Literal["bleu", "chrf"], settings: MetricSettings) -> Translated:
-    """Keep only the translation most similar to the reference; among equals, the most likely."""
+    """Keep only the translation most similar to the reference; among equals or without one, the most likely."""
     if len(line.translations) < 2 or not reference.strip():
         return replace(line, translations=line.translations[:1])
     scores = sentence_scores(line.translations, reference, metric, settings)

@@ -57,7 +57,7 @@ class CorpusFiles(Section):
     @model_validator(mode="after")
     def _two_files_or_one(self) -> Self:
         given = tuple(key for key in ("src", "tgt", "tsv", "file") if getattr(self, key) is not None)
-        if given not in (("src", "tgt"), ("tsv",), ("file",)):
+        if given not in (("src", "tgt"), ("tsv",), ("file",)) and not self.is_untranslated:
             raise ValueError("must have either both src and tgt, or tsv, or file")
         if self.langs and not self.file:
             raise ValueError("langs needs file: only formats such as TMX name their languages")
@@ -66,14 +66,24 @@ class CorpusFiles(Section):
         return self
 
     @property
+    def is_untranslated(self) -> bool:
+        """Whether this is text in the source language alone."""
+        return False
+
+    @property
     def paths(self) -> list[Path]:
         """The files, the source side's first."""
         return [path for path in (self.src, self.tgt, self.tsv, self.file) if path is not None]
 
 
 class TrainCorpus(CorpusFiles):
-    """Parallel text for training."""
+    """Parallel text for training; with distill.teachers, also text in the source language alone."""
 
+    tgt: ConfigPath | None = Field(
+        None,
+        description="target text; line n translates line n of src. Set it to null for text that only "
+        "distill.teachers translate",
+    )
     weight: Annotated[Annotated[float, Field(gt=0, le=1000)] | WeightSchedule, AfterValidator(begins_with_the_run)] = (
         Field(
             1.0,
@@ -103,6 +113,11 @@ class TrainCorpus(CorpusFiles):
                 "pair per line; convert it to TSV with mtkit data convert"
             )
         return self
+
+    @property
+    def is_untranslated(self) -> bool:
+        """Whether this is text in the source language alone, whose tgt is null and not just forgotten."""
+        return self.paths == [self.src] and "tgt" in self.model_fields_set
 
     def times(self, factor: float) -> Self:
         """Return the corpus with its weight, or each of its weights, multiplied."""

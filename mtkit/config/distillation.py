@@ -18,7 +18,7 @@ class DistillConfig(Section):
     teachers: list[ConfigPath] = Field(
         [],
         description="runs or bundles (several form an ensemble) that translate the source sides of data.train; "
-        "their translations replace the target sides; none: no distillation",
+        "their translations replace the target sides, also where tgt is null; none: no distillation",
     )
     beam_size: int = Field(
         5,
@@ -31,7 +31,7 @@ class DistillConfig(Section):
     choose: Literal["all", "bleu", "chrf"] = Field(
         "all",
         description="train on all n_best translations, or on the one closest to the original target side by this "
-        "metric",
+        "metric; where there is none, on the teachers' best one",
     )
     tag: Tag | None = Field(
         None,
@@ -42,7 +42,7 @@ class DistillConfig(Section):
         0.0,
         ge=0,
         le=1000,
-        description="also train on the original text, with its weights multiplied by this; 0: translations only",
+        description="also train on the original pairs, with their weights multiplied by this; 0: translations only",
     )
     workers: int = Field(
         1, ge=1, le=1024, description="number of processes that translate in parallel; affects only the speed"

@@ -57,6 +57,12 @@ class Config(Section):
         """Check that a run whose mixture of text changes has a fixed end, because shares refer to it."""
         if self.distill.teachers and any(corpus.scores for corpus in self.data.train):
             raise ValueError("distill.teachers replace the pairs that scores of data.train belong to: leave scores out")
+        untranslated = [i for i, corpus in enumerate(self.data.train) if corpus.is_untranslated]
+        if untranslated and not self.distill.teachers:
+            raise ValueError(
+                f"data.train.{untranslated[0]}.tgt=null needs a teacher: set distill.teachers to translate this text, "
+                "or set tgt"
+            )
         if len(self.data.stages) == 1:
             return self
         train, key = self.train, "a weight or min_score of data.train that changes"

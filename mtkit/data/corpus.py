@@ -81,6 +81,7 @@ def log_remark(corpus: CorpusFiles, remark: str) -> None:
 def read_corpus(corpus: CorpusFiles, tally: Tally, encodings: Sequence[str] = ()) -> Iterator[Pair]:
     """Yield the pairs of one corpus, and add the pairs that its reader finds and leaves out to the tally.
 
+    Text in the source language alone gives pairs with empty target sides.
     encodings: the encodings of text that is not in UTF-8; if there are several, the first that fits each line.
     """
     if corpus.file:
@@ -88,6 +89,10 @@ def read_corpus(corpus: CorpusFiles, tally: Tally, encodings: Sequence[str] = ()
         return
     if corpus.tsv:
         yield from read_tsv(corpus.tsv, tally, encodings)
+    elif corpus.src and corpus.is_untranslated:
+        for line_number, line in enumerate(read_lines(corpus.src), start=1):
+            tally.n_units += 1
+            yield Pair(line, "", str(corpus.src), line_number)
     else:
         yield from read_two_files(*_two_files(corpus), tally, encodings)
 
@@ -95,7 +100,7 @@ def read_corpus(corpus: CorpusFiles, tally: Tally, encodings: Sequence[str] = ()
 def read_side(corpora: Sequence[CorpusFiles], side: Side) -> Iterator[str]:
     """Yield the sentences of one side, in order."""
     for corpus in corpora:
-        if corpus.tsv or corpus.file:
+        if len(corpus.paths) == 1:
             yield from (getattr(pair, side) for pair in read_pairs([corpus]))
         else:
             yield from read_lines(_two_files(corpus)[side == "tgt"])
@@ -110,8 +115,8 @@ def _count(corpus: CorpusFiles) -> int:
     if corpus.file and extension(corpus.file) != ".tsv":
         require_regular(corpus.file)
         return sum(1 for _ in read_pairs([corpus]))
-    if one_file := corpus.tsv or corpus.file:
-        return count_lines(one_file)
+    if len(corpus.paths) == 1:
+        return count_lines(corpus.paths[0])
     src, tgt = _two_files(corpus)
     n_src, n_tgt = count_lines(src), count_lines(tgt)
     if n_src != n_tgt:

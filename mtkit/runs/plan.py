@@ -184,7 +184,9 @@ def _as_if_distilled(cfg: Config) -> Config:
     """Return the config with as much text as distillation gives, but with the given translations."""
     distill = cfg.distill
     times = distill.original_weight + (distill.n_best if distill.choose == "all" else 1)
-    train = [corpus.times(times) for corpus in cfg.data.train]
+    # Text without translations stands in for them, because both are about as long.
+    given = [one.model_copy(update={"tgt": one.src}) if one.is_untranslated else one for one in cfg.data.train]
+    train = [corpus.times(times) for corpus in given]
     data = cfg.data.model_copy(update={"train": train})
     return cfg.model_copy(update={"data": data, "distill": DistillConfig()})
 

@@ -108,9 +108,8 @@ def student(make_config, text, teacher):
     """student(n_best=2, data={...}, train={...}): a config with the teacher."""
 
     def make(teachers: list[Path] | None = None, data: Any = None, train: Any = None, **distill: Any) -> Config:
-        cfg = make_config(data=data or {"train": [text], "dev": text}, **(train or {}))
-        values = {"teachers": teachers or [teacher], **distill}
-        return Config.model_validate({**cfg.model_dump(), "distill": values})
+        values = {"teachers": list(map(str, teachers or [teacher])), **distill}
+        return make_config(data=data or {"train": [text], "dev": text}, distill=values, **(train or {}))
 
     return make
 
@@ -171,6 +170,29 @@ def test_the_translation_most_like_the_reference_is_chosen(student, engine, choo
     [corpus] = with_teachers_text(student(n_best=3, choose=choose)).data.train
     expected = ["chats rouge dorment", "chiens courent", "rouge chiens dorment ici"]  # swapped, shortened, word by word
     assert pairs_in(corpus) == list(zip(USABLE, expected, strict=True))
+
+
+def test_a_line_without_a_reference_gets_the_teachers_own_best_translation(student, engine, text, tmp_path):
+    (tmp_path / "half.tsv").write_text("red cats sleep\t\ndogs run now\tchiens courent\n")
+    data = {"train": [text, {"src": text["src"], "tgt": None}, {"tsv": str(tmp_path / "half.tsv")}], "dev": text}
+    cfg = student(data=data, n_best=3, choose="chrf", original_weight=1.0)
+    translated, alone, half, *originals = with_teachers_text(cfg).data.train
+    nearest = ["chats rouge dorment", "chiens courent", "rouge chiens dorment ici"]
+    assert pairs_in(translated) == list(zip(USABLE, nearest, strict=True))
+    assert pairs_in(alone) == [(source, word_by_word(source)) for source in USABLE]
+    assert pairs_in(half) == [("red cats sleep", "rouge chats dorment"), ("dogs run now", "chiens courent")]
+    assert originals == [cfg.data.train[0], cfg.data.train[2]], "text without translations is not an original"
+
+
+def test_text_without_translations_needs_a_teacher(text):
+    values = {"data": {"train": [text, {"src": text["src"], "tgt": None}], "dev": text}}
+    with pytest.raises(ValueError, match=r"data\.train\.1\.tgt=null .*distill\.teachers"):
+        Config.model_validate(values)
+    values["distill"] = {"teachers": ["teacher"]}
+    assert Config.model_validate(values).data.train[1].is_untranslated
+    for of_train, of_dev in (({"src": text["src"]}, text), (text, {"src": text["src"], "tgt": None})):
+        with pytest.raises(ValueError, match=r"both src and tgt"):
+            Config.model_validate({**values, "data": {"train": [of_train], "dev": of_dev}})
 
 
 def test_all_translations_can_be_kept(student, engine):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.config.data import CorpusFiles
+from mtkit.config.data import CorpusFiles, TrainCorpus
 from mtkit.data import corpus
 from mtkit.data.corpus import count_pairs, evenly_spaced, read_pairs, read_side, require_files, text_checksums
 from mtkit.errors import DataError
@@ -81,6 +81,16 @@ def test_pairs_come_from_several_corpora_with_their_places(tmp_path):
     assert count_pairs(corpora) == 4
     assert list(read_side(corpora, "src")) == ["one", "two", "three", ""]
     assert list(read_side(corpora, "tgt")) == ["un", "deux", "trois", "x"]
+
+
+def test_text_in_the_source_language_alone_is_read_as_pairs_without_a_target(tmp_path):
+    mono = write(tmp_path / "mono.en.gz", b"one\n\nthree\n")
+    corpora = [TrainCorpus(src=mono, tgt=None)]
+    pairs = [Pair("one", "", str(mono), 1), Pair("", "", str(mono), 2), Pair("three", "", str(mono), 3)]
+    assert list(read_pairs(corpora)) == pairs
+    assert count_pairs(corpora) == 3
+    assert list(read_side(corpora, "src")) == ["one", "", "three"]
+    assert list(read_side(corpora, "tgt")) == ["", "", ""]
 
 
 @pytest.mark.parametrize(("n_src", "n_tgt"), [(3, 5), (5, 3), (0, 1), (2000, 1)])

@@ -105,6 +105,17 @@ def test_distillation_brings_as_much_text_as_it_makes_of_which_no_bleu_is_known(
     assert plain.left_out == [] and plain.bleu is not None
 
 
+def test_text_that_only_teachers_translate_counts_as_its_translations(make_config, tmp_path):
+    cfg = make_config(accumulate=1)
+    data = cfg.data.model_dump(mode="json")
+    [corpus] = data["train"]
+    data["train"].append({"src": corpus["src"], "tgt": None})
+    distill = {"teachers": [str(tmp_path / "teacher")]}
+    both = Config.model_validate({**cfg.model_dump(mode="json"), "data": data, "distill": distill})
+    ratio = make_plan(both, PROBE_S).steps_per_epoch / make_plan(cfg, PROBE_S).steps_per_epoch
+    assert 1.5 <= ratio <= 2.5, "twice as many sentences"
+
+
 def test_a_running_mean_of_the_weights_takes_disk_and_memory(make_config):
     plain, ema = (make_plan(make_config(ema=decay), PROBE_S) for decay in (0.0, 0.9))
     weights = 4 * plain.parameters["total"]

@@ -27,13 +27,15 @@ def make_student(
     shape: Annotated[Preset, typer.Option(help="Shape of the student, as in the key `model`.")] = "student-shallow",
     text: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Learn from this text in the source language instead of the training text."),
+        typer.Option(metavar="FILE", help="Also learn from this text in the source language, one sentence a line."),
     ] = None,
 ) -> None:
     """Make a small, fast student of a model, and export it for browsers.
 
-    The teacher translates its training text in at most a third of the budget, and the student trains in the rest. If
-    there is no time for all lines, the student learns the others from their references, or not at all with --text.
+    The teacher translates its training text, and that of --text, in at most a third of the budget; the student trains
+    in the rest. Of five translations it learns the one most similar to the reference, or for --text the teacher's best.
+    If there is no time for all lines, it learns the others of the training text from their references. If the training
+    text is missing, it learns that of --text alone.
     FOLDER/model is the student, and FOLDER/browser contains it in Bergamot's format. The command prints the dev BLEU,
     the size of the weights, and the speed of both models; FOLDER/report.html has a picture of them, with the teacher's
     other students next to FOLDER. The same command resumes; a longer budget trains for longer.

@@ -19,7 +19,14 @@ from mtkit.config.durations import seconds_of
 from mtkit.config.model import PRESETS, ModelConfig
 from mtkit.config.schema import Config
 from mtkit.console import counted, log, progress_bar, without_log
-from mtkit.data.corpus import count_pairs, evenly_spaced, read_pairs, require_files, text_checksums
+from mtkit.data.corpus import (
+    count_pairs,
+    evenly_spaced,
+    first_missing,
+    read_pairs,
+    require_files,
+    text_checksums,
+)
 from mtkit.data.dev_text import DevText, read_dev_text
 from mtkit.engines.lexicon import learn_shortlist
 from mtkit.engines.shortlist import SHORTLIST
@@ -80,8 +87,8 @@ def make_student(
 ) -> Student:
     """Train a student on the teacher's translations of its own training text, or resume, and export it.
 
-    text: translate the lines of this file instead of the training text. since: the time.monotonic() from which the
-    budget counts; default: now.
+    text: the student also learns the lines of this file, and these alone if the training text is missing. since: the
+    time.monotonic() from which the budget counts; default: now.
     Raises KeyboardInterrupt, after saving, if the user stops it, and MtkitError if the input does not allow a student.
     """
     since = time.monotonic() if since is None else since
@@ -94,8 +101,8 @@ def make_student(
     files = read_bundle(find_model(teacher))
     check_teacher(files, text)
     with disk_full_explained(out), locked(out):
-        share = _share(files, out, budget, shape, text)
-        cfg, untranslated = student_config(files, out, budget, shape, text, share)
+        corpora, share = _text_and_share(files, out, budget, shape, text)
+        cfg, untranslated = student_config(files, out, budget, shape, corpora, share)
         check_early(cfg)
         cfg = with_teachers_text(cfg)
     data = cfg.data.model_copy(update={"train": [*cfg.data.train, *untranslated]})
@@ -133,7 +140,7 @@ def check_teacher(files: BundleFiles, text: Path | None = None) -> None:
     if text is None:
         remedy = f"{_RESTORE}, or give text in the source language with --text"
         require_files("data.train", data.train, config=config, remedy=remedy)
-        if any(one.min_score is not None for one in data.train):
+        if _is_part(data.train):
             raise ConfigError(
                 f"{config}: data.train has min_score, and a student would also learn the pairs that it leaves out; "
                 "train the teacher on a file with the good pairs alone, or give text in the source language with --text"
@@ -145,45 +152,56 @@ def check_teacher(files: BundleFiles, text: Path | None = None) -> None:
         check_source_text(f"--text {text}", read_lines(text), files)
 
 
-def _share(files: BundleFiles, out: Path, budget: str, shape: str, text: Path | None) -> float:
-    """Return the share of the text that the teacher can translate in its part of the budget, as an earlier start did.
+def _text_and_share(
+    files: BundleFiles, out: Path, budget: str, shape: str, text: Path | None
+) -> tuple[list[TrainCorpus], float]:
+    """Return the text, and the share of it that the teacher can translate in its part of the budget.
 
-    A start that failed before the teacher translated anything does not count. Raises ConfigError if OUT has another
-    run, or if the text has changed since an earlier start.
+    Both are as at an earlier start, unless that failed before the teacher translated anything. Raises ConfigError if
+    OUT has another run, or if the text has changed since an earlier start.
     """
     path = out / SETTINGS
     if path.exists() and {entry.name for entry in out.iterdir() if entry.name[0] != "."} <= {SETTINGS, _PARTS}:
         shutil.rmtree(out / _PARTS, ignore_errors=True)
         path.unlink()
-    corpora = _text_of(files, text)
     now = {
         "teacher": files.manifest["sha256"]["model.safetensors"],
         "shape": shape,
         "text": str(text.absolute()) if text else None,
     }
-    checksums = text_checksums(corpora)
-    if path.exists():
-        then = _settings_of(path)
+    then = _settings_of(path) if path.exists() else {}
+    if then:
         if changed := [key for key in now if then.get(key) != now[key]]:
             raise ConfigError(f"{out} holds a student of another {' and '.join(changed)}; choose another --out")
+        if text and "text_alone" not in then:
+            raise ConfigError(
+                f"{out} was started by an earlier version of mtkit, in which --text replaced the training text; choose "
+                "another --out"
+            )
+    corpora = text_of(files, text, then.get("text_alone"))
+    checksums = text_checksums(corpora)
+    if then:
         before = then.get("checksums", checksums)  # absent in earlier versions
         if others := [one for one, old, new in zip(corpora, before, checksums, strict=True) if old != new]:
-            names = ", ".join(str(name) for one in others for name in dict.fromkeys(one.paths))
+            names = ", ".join(str(name) for one in others for name in one.paths)
             raise ConfigError(
                 f"{names}: this text has changed since {out} was started; put it back, or choose another --out"
             )
-        return float(then["share"])
+        return corpora, float(then["share"])
     if any(not entry.name.startswith(".") for entry in out.iterdir()):
         raise ConfigError(f"{out} already exists and is not empty; choose another --out")
     sources = [pair.src for pair in read_pairs(corpora)]
     share, _ = translating(files, budget, sources)
+    alone = all(one.is_untranslated for one in corpora)
     if share < 1:
+        which = "the others of the training text" if text else "the others"
         log.info(
             f"the teacher translates {share:.0%} of {counted(len(sources), 'line')}, because a third of --budget "
-            f"{budget} is too short for all" + ("" if text else "; the student learns the others from their references")
+            f"{budget} is too short for all" + ("" if alone else f"; the student learns {which} from their references")
         )
-    write_text(path, json.dumps({**now, "checksums": checksums, "share": share}, indent=1) + "\n")
-    return share
+    settings = {**now, "text_alone": alone, "checksums": checksums, "share": share}
+    write_text(path, json.dumps(settings, indent=1) + "\n")
+    return corpora, share
 
 
 def _settings_of(path: Path) -> dict[str, Any]:
@@ -222,21 +240,24 @@ def _seconds_per_line(files: BundleFiles, lines: Sequence[str]) -> float:
 
 
 def student_config(
-    files: BundleFiles, out: Path, budget: str, shape: str, text: Path | None, share: float
+    files: BundleFiles, out: Path, budget: str, shape: str, given: Sequence[TrainCorpus], share: float
 ) -> tuple[Config, list[TrainCorpus]]:
-    """Return the student's config, whose text the teacher must translate, and the text to learn with its references."""
-    teacher, given = files.config, _text_of(files, text)
+    """Return the student's config, whose text the teacher must translate, and the text to learn with its references.
+
+    given: the text as `text_of` returns it. share: of its lines, to be translated.
+    """
+    teacher = files.config
     if share < 1:
         places = [out / _PARTS / f"{n}.tsv" for n, _ in enumerate(given, start=1)]
         to_translate = [part_of(one, place, share) for one, place in zip(given, places, strict=True)]
         others = [
             part_of(one, place.with_suffix(".rest.tsv"), share, wanted=False)
             for one, place in zip(given, places, strict=True)
+            if not one.is_untranslated
         ]
     else:
-        to_translate, others = given, []
+        to_translate, others = [*given], []
     pieces = teacher.tokenizer.src.model_dump() | {"vocab_size": _n_pieces(files, shape)}
-    by_reference = {} if text else {"n_best": _N_BEST, "choose": "chrf"}
     values = {
         "run_dir": str(out),
         "data": {
@@ -244,21 +265,40 @@ def student_config(
             "train": [one.model_dump(mode="json") for one in to_translate],
         },
         "augment": teacher.augment.rates or _AS_TYPED,
-        "distill": {"teachers": [str(files.folder.absolute())], **by_reference},
+        "distill": {"teachers": [str(files.folder.absolute())], "n_best": _N_BEST, "choose": "chrf"},
         "tokenizer": {"src": pieces, "shared": True},
         "model": shape,
         "train": {"budget": budget, "guided_alignment": GUIDED_ALIGNMENT, "threads": teacher.train.threads},
         "decode": {"beam_size": 1, "tag": teacher.decode.tag},
     }
-    return Config.model_validate(values), [] if text else others
+    return Config.model_validate(values), others
 
 
-def _text_of(files: BundleFiles, text: Path | None) -> list[TrainCorpus]:
-    """Return the text that the student learns, before the teacher translates it: --text, or the training text."""
+def text_of(files: BundleFiles, text: Path | None = None, alone: bool | None = None) -> list[TrainCorpus]:
+    """Return the text that the student learns, before the teacher translates it: the training text, and --text.
+
+    alone: learn --text without the training text; default: only if the training text cannot be used.
+    Raises DataError if the training text is wanted, and a file of it is missing.
+    """
+    train, config = files.config.data.train, files.folder / "config.yaml"
+    own = [one.model_copy(update={"scores": None}) for one in train]
     if text is None:
-        return [one.model_copy(update={"scores": None}) for one in files.config.data.train]
-    # The target side is a placeholder for the translation.
-    return [TrainCorpus(src=text.absolute(), tgt=text.absolute(), tag=files.config.decode.tag)]
+        return own
+    if alone is False:
+        require_files("data.train", train, config=config, remedy=_RESTORE)
+    elif alone is None:
+        missing = first_missing(train)
+        alone = missing is not None or _is_part(train)
+        if alone:
+            reason = f"{missing} is missing" if missing else "data.train has min_score"
+            log.info(f"the student learns --text {text} without the training text in {config}, because {reason}")
+    given = TrainCorpus(src=text.absolute(), tgt=None, tag=files.config.decode.tag)
+    return [given] if alone else [*own, given]
+
+
+def _is_part(corpora: Sequence[TrainCorpus]) -> bool:
+    """Return whether training left out pairs of these corpora, which a student would learn."""
+    return any(one.min_score is not None for one in corpora)
 
 
 def _n_pieces(files: BundleFiles, shape: str) -> int:

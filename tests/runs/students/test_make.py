@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from mtkit.bundle import read_bundle, save_bundle
 from mtkit.cli import app
+from mtkit.config.distillation import DistillConfig
 from mtkit.config.model import PRESETS
 from mtkit.config.schema import Config
 from mtkit.config.tokenizer import TokenizersConfig
@@ -74,18 +75,22 @@ class StandIns:
     def __init__(self, save_model) -> None:
         self.save_model = save_model
         self.timings = 0
+        self.distilled: list[DistillConfig] = []
         self.trained: list[Config] = []
         self.sources: list[str] = []
+        self.references: list[str] = []
 
     def seconds_per_line(self, files, lines):
         self.timings += 1
         return 0.1
 
     def with_teachers_text(self, cfg):
+        self.distilled.append(cfg.distill)
         corpora = []
         for n, corpus in enumerate(cfg.data.train):
             path = cfg.run_dir / f"made-{n}.tsv"
             self.sources += [pair.src for pair in read_pairs([corpus])]
+            self.references += [pair.tgt for pair in read_pairs([corpus])]
             path.write_text("".join(f"{line}\t{line.upper()}\n" for line in self.sources))
             corpora.append(corpus.model_copy(update={"src": None, "tgt": None, "tsv": path}))
         return cfg.model_copy(update={"data": cfg.data.model_copy(update={"train": corpora})})
@@ -185,12 +190,67 @@ def test_without_time_for_all_lines_the_others_stay_as_they_are(teacher, work, t
     ]
 
 
-def test_other_text_replaces_the_training_text(teacher, work, tmp_path, texts):
-    Path(texts["tgt"]).with_name("mono.en").write_text("one\ntwo\n")
-    make_student(teacher, tmp_path / "out", "3m", text=tmp_path / "mono.en")
-    [cfg] = work.trained
-    assert work.sources == ["one", "two"]
-    assert len(cfg.data.train) == 1
+@pytest.fixture
+def mono(tmp_path) -> Path:
+    (tmp_path / "mono.en").write_text("".join(f"line {n}\n" for n in range(100)))
+    return tmp_path / "mono.en"
+
+
+def test_text_in_the_source_language_joins_the_training_text(teacher, work, mono, tmp_path):
+    make_student(teacher, tmp_path / "out", "3m", text=mono)
+    assert work.sources == [*SOURCES, *mono.read_text().splitlines()]
+    assert work.references == [*(f"target {line}" for line in SOURCES), *[""] * 100], "none to choose by"
+    [distill] = work.distilled
+    assert (distill.n_best, distill.choose) == (5, "chrf")
+    assert len(work.trained[0].data.train) == 2
+
+
+def test_both_texts_share_the_time_and_only_pairs_are_learnt_from_references(teacher, work, mono, tmp_path, caplog):
+    caplog.set_level("INFO", "mtkit")
+    make_student(teacher, tmp_path / "out", "75s", text=mono)  # 25 s for translating: 250 of 500 lines
+    assert work.sources == [*SOURCES[1::2], *mono.read_text().splitlines()[1::2]]
+    assert work.references == [*(f"target {line}" for line in SOURCES[1::2]), *[""] * 50]
+    *_, others = work.trained[0].data.train
+    assert len(work.trained[0].data.train) == 3
+    assert {pair.src: pair.tgt for pair in read_pairs([others])} == {line: f"target {line}" for line in SOURCES[::2]}
+    assert "50% of 500 lines" in caplog.text and "others of the training text from their references" in caplog.text
+
+
+def test_without_the_training_text_the_student_learns_the_other_text_alone(
+    save_model, teacher, work, mono, tmp_path, texts, caplog
+):
+    caplog.set_level("INFO", "mtkit")
+    source, out = Path(texts["src"]), tmp_path / "out"
+    dev = {"src": str(source), "tgt": texts["tgt"]}
+    missing = save_model(tmp_path / "missing", train=[{"src": str(tmp_path / "gone.en"), "tgt": texts["tgt"]}], dev=dev)
+    make_student(missing, out, "3m", text=mono)
+    assert work.sources == mono.read_text().splitlines()
+    assert f"--text {mono} without the training text" in caplog.text and "gone.en is missing" in caplog.text
+    (tmp_path / "gone.en").write_bytes(source.read_bytes())
+    make_student(missing, out, "4m", text=mono)
+    assert work.trained[0].data == work.trained[1].data, "as it was started"
+    make_student(missing, tmp_path / "both", "3m", text=mono)
+    (tmp_path / "gone.en").unlink()
+    with pytest.raises(DataError, match=r"gone\.en: no such file.*data\.train.*put the files back$"):
+        make_student(missing, tmp_path / "both", "4m", text=mono)
+
+
+def test_of_a_part_of_the_training_text_nothing_joins_the_other_text(save_model, work, mono, tmp_path, texts, caplog):
+    caplog.set_level("INFO", "mtkit")
+    (tmp_path / "scores").write_text("0.5\n" * len(SOURCES))
+    train = [{**texts, "scores": str(tmp_path / "scores"), "min_score": 0.4}]
+    make_student(save_model(tmp_path / "filtered", train=train), tmp_path / "out", "3m", text=mono)
+    assert work.sources == mono.read_text().splitlines()
+    assert "data.train has min_score" in caplog.text
+
+
+def test_a_student_whose_text_replaced_the_training_text_is_refused(teacher, mono, tmp_path):
+    record = make_student(teacher, tmp_path / "out", "60s", text=mono).bundle.parent / "student.json"
+    settings = json.loads(record.read_text())
+    del settings["text_alone"]
+    record.write_text(json.dumps(settings))
+    with pytest.raises(ConfigError, match=r"earlier version.*--text.*--out"):
+        make_student(teacher, tmp_path / "out", "60s", text=mono)
 
 
 def test_the_same_command_resumes_and_another_is_refused(teacher, work, tmp_path):
@@ -216,13 +276,13 @@ def test_a_damaged_record_of_an_earlier_start_is_named(teacher, tmp_path, conten
 
 def test_a_start_that_failed_before_translating_leaves_every_choice_open(teacher, work, tmp_path, monkeypatch):
     out, mono = tmp_path / "out", tmp_path / "mono.en"
+    mono.write_text("one\ntwo\n")
     with monkeypatch.context() as patch:
         patch.setattr(make, "check_early", Mock(side_effect=DataError("no such tag")))
         with pytest.raises(DataError, match="no such tag"):
             make_student(teacher, out, "60s")
-    mono.write_text("one\ntwo\n")
-    make_student(teacher, out, "60s", "student-base-memory", mono)
-    assert work.sources == ["one", "two"] and not (out / "text").exists()
+    make_student(teacher, out, "3m", "student-base-memory", mono)
+    assert work.sources == [*SOURCES, "one", "two"] and not (out / "text").exists()
     with pytest.raises(ConfigError, match="another shape"):  # now it has translations
         make_student(teacher, out, "60s", text=mono)
 
@@ -240,6 +300,8 @@ def test_text_that_has_changed_between_two_starts_is_named(teacher, work, tmp_pa
         make_student(teacher, out, "60s", text=text)
         settings = json.loads((out / "student.json").read_text())
         del settings["checksums"]
+        if text is None:
+            del settings["text_alone"]
         (out / "student.json").write_text(json.dumps(settings))
         make_student(teacher, out, "60s", text=text)  # as an earlier version has started it
     assert len(work.trained) == 6
@@ -382,7 +444,7 @@ def test_a_plan_prepares_a_sample_of_a_large_text(save_model, small_shape, tmp_p
     (tmp_path / "few.tsv").write_text("a\tb\nc\td\n")
     files = read_bundle(save_model(tmp_path / "any", train=[texts, {"tsv": str(tmp_path / "few.tsv")}]))
     monkeypatch.setattr(student_plan, "_PAIRS_PER_PIECE", 0.25)  # of 400 pieces
-    cfg, _ = make.student_config(files, tmp_path, "1h", "student-tiny", None, 1.0)
+    cfg, _ = make.student_config(files, tmp_path, "1h", "student-tiny", make.text_of(files), 1.0)
     sampled, times = student_plan._sampled(cfg, tmp_path / "scratch")
     many, few = sampled.data.train
     assert [len([*read_pairs([corpus])]) for corpus in (many, few)] == [99, 1], "400 and 2, times 100 / 402, but one"
