@@ -122,9 +122,11 @@ def finished_before(cfg: Config, run_dir: Path, state: TrainState) -> TrainResul
     if not limits or training.get("step") != state.step:
         return None
     refresh_report(run_dir)
+    # Of these keys, commands such as make-student have an option only for the budget.
+    more = " and ".join("give a longer budget" if key == "budget" else f"raise train.{key}" for key in limits)
     log.info(
         f"{run_dir}: already finished after {counted(state.step, 'step')} ({_values(cfg.train, limits)}); "
-        f"raise {' and '.join(f'train.{key}' for key in limits)} to continue"
+        f"{more} to continue"
     )
     for key in ("average_best", "average_last"):
         then, now = getattr(bundle.config.train, key), getattr(cfg.train, key)

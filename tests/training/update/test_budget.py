@@ -367,10 +367,12 @@ def test_a_run_ended_by_its_budget_stays_finished_after_a_quick_last_validation(
     assert clock.now == ended
 
 
-def test_a_run_goes_on_when_its_budget_is_raised(make_config, clock):
+def test_a_run_goes_on_when_its_budget_is_raised(make_config, clock, caplog):
+    caplog.set_level("INFO", "mtkit")
     first = train(make_config(max_steps=None, budget="50s", validate_every="auto"), since=clock.now)
     again = train(make_config(max_steps=None, budget="50s", validate_every="auto"), since=clock.now)
     assert (again.steps, again.stopped_by) == (first.steps, "budget")
+    assert "longer budget" in caplog.text and "raise train.budget" not in caplog.text, "the user may have set --budget"
     longer = train(make_config(max_steps=None, budget="100s", validate_every="auto"), since=clock.now)
     assert longer.steps > 1.5 * first.steps
     assert 94 <= clock.now - 1000 <= 106, "what the first start spent after its last checkpoint is not known"
