@@ -65,6 +65,7 @@ _AS_TYPED = {"lower_case": 0.03, "no_final_mark": 0.03, "typos": 0.05}
 _SCORED = 500  # sentences of dev
 WARMING_UP = 32  # sentences before the clock starts, because the first ones load compiled loops
 _RESTORE = "put the files back"
+_GIVE_TEXT = "give text in the source language with --text of `mtkit make-student`"
 
 
 @dataclass(frozen=True)
@@ -138,12 +139,12 @@ def check_teacher(files: BundleFiles, text: Path | None = None) -> None:
     data, config = files.config.data, files.folder / "config.yaml"
     require_files("data.dev", data.dev, config=config, remedy=_RESTORE)
     if text is None:
-        remedy = f"{_RESTORE}, or give text in the source language with --text"
+        remedy = f"{_RESTORE}, or {_GIVE_TEXT}"
         require_files("data.train", data.train, config=config, remedy=remedy)
         if _is_part(data.train):
             raise ConfigError(
                 f"{config}: data.train has min_score, and a student would also learn the pairs that it leaves out; "
-                "train the teacher on a file with the good pairs alone, or give text in the source language with --text"
+                f"train the teacher on a file with the good pairs alone, or {_GIVE_TEXT}"
             )
     else:
         require_regular(text)

@@ -552,3 +552,7 @@ def test_what_cannot_be_planned_is_refused(teacher, save_model, small_shape, tmp
     (tmp_path / "a.en").unlink()
     code, _, said = planned(*of_teacher, "--budget", "3m")
     assert code == 1 and "a.en: no such file" in said and "data.dev" in said
+    (tmp_path / "a.en").write_text("x\n")
+    gone = save_model(tmp_path / "gone", train=[{"src": str(tmp_path / "gone.en"), "tgt": str(tmp_path / "a.fr")}])
+    code, _, said = planned("--student", str(gone), "--budget", "3m")
+    assert code == 1 and "gone.en: no such file" in said and "--text of `mtkit make-student`" in said
