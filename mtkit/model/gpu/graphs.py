@@ -242,7 +242,6 @@ class _Buffers:
         """Forget all positions; pad_bias (B, 1, 1, S) hides the padding of the new sources."""
         self._pad_bias.fill_(BLOCKED)
         self._pad_bias[: pad_bias.size(0), :, :, : pad_bias.size(3)] = pad_bias
-        self.parents.copy_(self._themselves)
         self.state.ancestry.clear()
 
     def make_room(self, n_positions: int) -> None:
