@@ -326,8 +326,7 @@ class _Adaptation:
     def _general(self, memory: Memory, whole: Memory) -> General:
         """Return the general text, for which the base translates sources first. whole: the memory as it is written."""
         train = memory.pairs("train")
-        # By the model's own search: tuning on greedy translations makes those of the beam like them, and worse.
-        base = read_bundle(self.base.folder, ["decode.on_suspect=warn"])
+        greedy = read_bundle(self.base.folder, ["decode.beam_size=1", "decode.on_suspect=warn"])
         of_base = ([], []) if self.general_paths else text_of(self.base)
         mixed = _MIXED if self.general_paths or of_base[0] else _MIXED_OWN
         general = prepare_general(
@@ -335,7 +334,7 @@ class _Adaptation:
             [pair.src for pair in train],
             {pair.src for part in ("train", "dev", "test") for pair in whole.pairs(part)},
             languages_of(self.base),
-            Translator.from_bundles([base], threads=usable_cores()),
+            Translator.from_bundles([greedy], threads=usable_cores()),
             self.out / "general",
             n_mix=round(2 * mixed * len(train)),
             seconds=_FOR_MIX * self.seconds,
