@@ -25,7 +25,7 @@ from mtkit.cores import usable_cores
 from mtkit.data.corpus import evenly_spaced, read_pairs
 from mtkit.engines.native import NativeEngine
 from mtkit.engines.shortlist import shortlist_of
-from mtkit.errors import ConfigError, MtkitError, TrainingError
+from mtkit.errors import ConfigError, DataError, MtkitError, TrainingError
 from mtkit.evaluation.metrics.scores import corpus_bleu
 from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
 from mtkit.files import locked, parse_json, sha256_file, write_text
@@ -213,7 +213,13 @@ class _Adaptation:
             raise
         start, new_pieces = self._start(memory)
         whole, name = memory, " ".join(map(str, self.memory_paths))
-        memory, changed = as_read(whole, start, self.out / "memory", name)
+        try:
+            memory, changed = as_read(whole, start, self.out / "memory", name)
+        except DataError:
+            for made in (_EXTENDED, "memory"):  # another memory may come here, or more pieces
+                shutil.rmtree(self.out / made, ignore_errors=True)
+            (self.out / SETTINGS).unlink()
+            raise
         if changed:
             log.info(f"{name}: {changed}")
         general = self._general(memory, whole)

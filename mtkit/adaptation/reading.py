@@ -35,11 +35,12 @@ def as_read(memory: Memory, model: BundleFiles, folder: Path, name: str) -> tupl
     text = CorpusFiles(**{side: folder / f"read.{side}" for side in SIDES})
     _write(text, [pair for pair in read if pair is not None])
     kept = _short_enough(text, model)
-    changes = []
+    changes, unknown = [], "characters that the model does not know"
     if n_changed := sum(new not in (None, old) for new, old in zip(read, pairs, strict=True)):
-        changes.append(f"training uses {counted(n_changed, 'pair')} without characters that the model does not know")
+        changes.append(f"training uses {counted(n_changed, 'pair')} without {unknown}")
+        unknown = "such characters"
     if n_unknown := read.count(None):
-        changes.append(f"training leaves out {counted(n_unknown, 'pair')} because of such characters")
+        changes.append(f"training leaves out {counted(n_unknown, 'pair')} because of {unknown}")
     if n_long := len(pairs) - n_unknown - len(kept):
         limit = f"data.max_tokens={model.config.data.max_tokens} of the model"
         changes.append(f"training leaves out {counted(n_long, 'pair')} because of their length ({limit})")
@@ -58,7 +59,7 @@ def _remedy(model: BundleFiles, *, is_unknown: bool) -> str:
     if not is_unknown:
         return "split its segments into sentences"
     if can_have_more(model.src_tokenizer) and can_have_more(model.tgt_tokenizer):
-        return "--new-pieces 200, with another --out, gives these characters pieces"
+        return "--new-pieces 200 gives these characters pieces"
     return "use a model that knows these characters"
 
 

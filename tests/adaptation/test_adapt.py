@@ -349,6 +349,22 @@ def test_a_memory_that_cannot_be_read_leaves_the_folder_to_another(base, memory,
     assert "not significantly better" in mtkit(base, memory, "--out", tmp_path / "out").stdout
 
 
+def test_a_memory_that_cannot_be_learned_leaves_the_folder_to_another(base, memory, tmp_path, stand_ins, monkeypatch):
+    stand_ins(0.0, lambda share: 0.3)
+    pairs = [line.split("\t") for line in memory.read_text(encoding="utf-8").splitlines()]
+    other = write_lines(tmp_path / "other.tsv", [f"{src[::-1]}\t{tgt[::-1]}" for src, tgt in pairs])
+    out = tmp_path / "out"
+
+    def nothing(one, model, folder, name):
+        raise DataError(f"{name}: nothing to learn")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(adapting, "as_read", nothing)
+        assert "nothing to learn" in mtkit(base, memory, "--out", out).stderr
+    assert not (out / "adaptation.json").exists() and not (out / "memory").exists()
+    assert "not significantly better" in mtkit(base, other, "--out", out).stdout
+
+
 @pytest.mark.parametrize(
     ("name", "start"),
     [

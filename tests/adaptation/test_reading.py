@@ -66,7 +66,7 @@ def test_only_a_model_with_bytes_learns_to_write_what_its_source_lacks(model, tm
     read, changed = as_read(memory_of(rows, tmp_path), model, tmp_path, "memory.tsv")
     has_bytes = bool(model.tgt_tokenizer.byte_ids())
     assert [pair[:2] for pair in read.pairs("train")] == rows[0 if has_bytes else 1 :]
-    assert ("leaves out 1 pair because of such" in changed) is not has_bytes
+    assert ("leaves out 1 pair because of characters that" in changed) is not has_bytes
 
 
 def test_pairs_too_long_for_training_are_left_out_and_counted_with_the_key(model, tmp_path):
@@ -85,7 +85,9 @@ def test_a_memory_of_which_nothing_can_be_learned_is_refused_with_the_reason_and
         return str(raised.value)
 
     unknown = message([("a cat 12", "le chat est"), ("→", "→")])
-    assert unknown.startswith("memory.tsv: ") and "2 pairs because of such characters" in unknown
+    assert (
+        unknown.startswith("memory.tsv: ") and "2 pairs because of characters that the model does not know" in unknown
+    )
     remedy = "--new-pieces" if model.src_tokenizer.byte_ids() else "a model that knows these characters"
     assert remedy in unknown
     long = message([("the cat " * model.config.data.max_tokens, "le chat")])
