@@ -1,6 +1,7 @@
 """Training reads a memory as a translator does: without what the model cannot know, which it puts back afterwards."""
 
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 from tiny_models import write_lines
@@ -19,8 +20,9 @@ from mtkit.translation.reading import Reader
 def model(request, shared_bundle, tmp_path):
     """A bundle whose tokenizers know small letters, and have bytes or only <unk> for all other characters."""
     letters = "the cat sat on a mat le chat est la abcdefghijklmnopqrstuvwxyz"
-    cfg = TokenizerConfig(type="char" if not request.param else "unigram", byte_fallback=request.param, vocab_size=320)
-    train_tokenizer([letters] * 50, cfg, tmp_path / "letters.spm")
+    kind: Literal["unigram", "char"] = "unigram" if request.param else "char"
+    pieces = TokenizerConfig(type=kind, byte_fallback=request.param, vocab_size=320)
+    train_tokenizer([letters] * 50, pieces, tmp_path / "letters.spm")
     tokenizer = Tokenizer.load(tmp_path / "letters.spm")
     files = read_bundle(shared_bundle)
     data = files.config.data.model_copy(update={"src_lang": "en", "tgt_lang": "fr"})

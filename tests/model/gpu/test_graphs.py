@@ -234,7 +234,8 @@ def test_a_batch_sees_nothing_of_a_longer_one_that_had_its_buffers():
         first = decoder.start_decoding(torch.tensor([[5, 9, 12, 30, 31, 3]]), 2)
         used = first.buffers
         del first
-        ours, theirs = (one.start_decoding(torch.tensor([[6, 3]]), 2) for one in (decoder, model))
+        src = torch.tensor([[6, 3]])
+        ours, theirs = decoder.start_decoding(src, 2), model.start_decoding(src, 2)
         assert ours.buffers is used
         torch.testing.assert_close(decoder.decode_step(ids, ours), model.decode_step(ids, theirs))
 
