@@ -184,7 +184,7 @@ def _as_if_distilled(cfg: Config) -> Config:
     """Return the config with as much text as distillation gives, but with the given translations."""
     distill = cfg.distill
     times = distill.original_weight + (distill.n_best if distill.choose == "all" else 1)
-    # Text without translations stands in for them, because both are about as long.
+    # A translation that is not there yet is about as long as its source, which takes its place here.
     given = [one.model_copy(update={"tgt": one.src}) if one.is_untranslated else one for one in cfg.data.train]
     train = [corpus.times(times) for corpus in given]
     data = cfg.data.model_copy(update={"train": train})
