@@ -1,7 +1,8 @@
 """A batcher over workers that are coroutines, for its tests."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import selectors
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,36 @@ from mtkit.serving.workers.work import ModelVersion, Work
 
 EN_FR, EN_DE = (Work("translate", ModelVersion(Path(name), "1")) for name in ("en-fr", "en-de"))
 Answer = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+
+
+class _Jumps(selectors.DefaultSelector):
+    """A selector that does not wait: the time jumps to when something happens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        assert timeout is not None, "everything waits, and nothing will ever happen"
+        self.now += max(0.0, timeout)
+        return super().select(0)
+
+
+class _OwnClock(asyncio.SelectorEventLoop):
+    """An event loop whose clock stands still while there is something to do."""
+
+    def __init__(self) -> None:
+        self._jumps = _Jumps()
+        super().__init__(self._jumps)
+
+    def time(self) -> float:
+        return self._jumps.now
+
+
+def simulated(scenario: Coroutine[Any, Any, Any]) -> Any:
+    """What the scenario returns. Its time is simulated, so that it does not depend on how busy the machine is."""
+    with asyncio.Runner(loop_factory=_OwnClock) as runner:
+        return runner.run(scenario)
 
 
 async def translated(message):

@@ -4,7 +4,7 @@ import asyncio
 import random
 
 import pytest
-from batching import EN_DE, EN_FR, run, started, translated, translated_after
+from batching import EN_DE, EN_FR, run, simulated, started, translated, translated_after
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,7 +43,7 @@ def test_each_request_gets_its_own_results_though_workers_die(requests, n_worker
         await batcher.close()
         return results
 
-    assert asyncio.run(all_at_once()) == [
+    assert simulated(all_at_once()) == [
         [f"{work.model.folder}: {number}.{i}" for i in range(size)] for number, (work, size) in enumerate(requests)
     ]
 
@@ -54,7 +54,7 @@ def test_a_batch_holds_one_kind_of_work():
         await asyncio.gather(run(batcher, ["a", "b"], EN_FR), run(batcher, ["c"], EN_DE), run(batcher, ["d"], EN_FR))
         return pool.batches
 
-    assert asyncio.run(scenario()) == [["a", "d", "b"], ["c"]]
+    assert simulated(scenario()) == [["a", "d", "b"], ["c"]]
 
 
 def test_a_short_request_does_not_wait_for_a_long_one_that_came_first():
@@ -70,7 +70,7 @@ def test_a_short_request_does_not_wait_for_a_long_one_that_came_first():
         await asyncio.gather(request("long", 20), request("short", 1))
         return pool.batches
 
-    batches = asyncio.run(scenario())
+    batches = simulated(scenario())
     assert done == ["short", "long"]
     assert "short0" in batches[0]
 
@@ -85,7 +85,7 @@ def test_idle_workers_share_what_waits():
         await run(batcher, list("abcdef"))
         return pool.batches
 
-    assert asyncio.run(scenario()) == [["a", "b", "c"], ["d", "e", "f"]]
+    assert simulated(scenario()) == [["a", "b", "c"], ["d", "e", "f"]]
 
 
 def test_a_full_queue_refuses_and_says_when_to_come_back():
@@ -103,7 +103,7 @@ def test_a_full_queue_refuses_and_says_when_to_come_back():
         hold.set()
         return await first + await waiting
 
-    assert asyncio.run(scenario()) == ["en-fr: in work", "en-fr: 1", "en-fr: 2"]
+    assert simulated(scenario()) == ["en-fr: in work", "en-fr: 1", "en-fr: 2"]
 
 
 def test_an_empty_queue_takes_a_request_longer_than_itself():
@@ -111,7 +111,7 @@ def test_an_empty_queue_takes_a_request_longer_than_itself():
         batcher, _ = started(max_sentences=3)
         return await run(batcher, list("abcde"))
 
-    assert len(asyncio.run(scenario())) == 5
+    assert len(simulated(scenario())) == 5
 
 
 def test_what_was_abandoned_before_its_turn_is_not_done():
@@ -136,7 +136,7 @@ def test_what_was_abandoned_before_its_turn_is_not_done():
         assert batcher.queue.n_waiting == 0
         return pool.batches
 
-    assert asyncio.run(scenario()) == [["first"], ["kept"]]
+    assert simulated(scenario()) == [["first"], ["kept"]]
 
 
 @pytest.mark.parametrize("n_left", [0, 1])
@@ -169,7 +169,7 @@ def test_a_batch_is_given_up_once_all_its_callers_have_left(n_left, monkeypatch)
         await batcher.close()
         return results, again
 
-    assert asyncio.run(scenario()) == ([["en-fr: a"]][:n_left], ["en-fr: c"])
+    assert simulated(scenario()) == ([["en-fr: a"]][:n_left], ["en-fr: c"])
     assert ends == ["stopped"][n_left:]
 
 
@@ -191,7 +191,7 @@ def test_a_worker_that_loads_a_model_goes_on_after_its_callers_have_left(item, m
         await batcher.close()
         return pool.workers[0].done
 
-    assert asyncio.run(scenario()) == EN_FR.kinds([item])
+    assert simulated(scenario()) == EN_FR.kinds([item])
 
 
 def test_a_worker_that_soon_finishes_an_abandoned_batch_is_kept():
@@ -214,7 +214,7 @@ def test_a_worker_that_soon_finishes_an_abandoned_batch_is_kept():
         await batcher.close()
         return ends
 
-    assert asyncio.run(scenario()) == [True]
+    assert simulated(scenario()) == [True]
 
 
 def test_an_item_that_ends_every_worker_fails_alone():
@@ -227,7 +227,7 @@ def test_an_item_that_ends_every_worker_fails_alone():
         batcher, _ = started(killed_by_poison)
         return await asyncio.gather(*(run(batcher, [item]) for item in ("a", "poison", "b")), return_exceptions=True)
 
-    first, poisoned, last = asyncio.run(scenario())
+    first, poisoned, last = simulated(scenario())
     assert (first, last) == (["en-fr: a"], ["en-fr: b"])
     assert isinstance(poisoned, EndsWorkers)
     assert "ended 3 workers" in str(poisoned)
@@ -244,7 +244,7 @@ def test_an_item_that_the_worker_refuses_fails_alone():
         batcher, _ = started(refuses_one)
         return await asyncio.gather(*(run(batcher, [item]) for item in ("a", "wrong", "b")), return_exceptions=True)
 
-    first, wrong, last = asyncio.run(scenario())
+    first, wrong, last = simulated(scenario())
     assert (first, last) == (["en-fr: a"], ["en-fr: b"])
     assert isinstance(wrong, BadRequest)
     assert str(wrong) == "cannot be encoded"
@@ -263,7 +263,7 @@ def test_a_request_that_fails_takes_its_other_items_with_it():
         await batcher.drain()
         return pool.batches
 
-    batches = asyncio.run(scenario())
+    batches = simulated(scenario())
     assert batches[:2] == [["wrong", "b", "c"], ["wrong"]]
     assert ["c"] not in batches
 
@@ -286,7 +286,7 @@ def test_a_batch_whose_worker_dies_is_done_again_without_what_was_abandoned():
         await kept
         return pool.batches
 
-    assert asyncio.run(scenario()) == [["kept", "abandoned"], ["kept"]]
+    assert simulated(scenario()) == [["kept", "abandoned"], ["kept"]]
 
 
 def test_a_fault_of_a_worker_is_not_shown_to_callers():
@@ -298,4 +298,4 @@ def test_a_fault_of_a_worker_is_not_shown_to_callers():
         await run(batcher, ["a"])
 
     with pytest.raises(Fault, match="its log says why"):
-        asyncio.run(scenario())
+        simulated(scenario())

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from batching import EN_FR, FakePool, run, started, translated, translated_after
+from batching import EN_FR, FakePool, run, simulated, started, translated, translated_after
 
 from mtkit.config.serving import QueueConfig
 from mtkit.serving.refusals import BadRequest, Busy, Fault
@@ -20,7 +20,7 @@ def test_a_single_client_never_waits_for_company():
             await run(batcher, ["a"])
         return asyncio.get_running_loop().time() - start
 
-    assert asyncio.run(scenario()) < 0.1  # one wait would take as long
+    assert simulated(scenario()) < 0.1  # one wait would take as long
 
 
 def test_while_others_are_open_a_request_waits_for_company():
@@ -45,7 +45,7 @@ def test_while_others_are_open_a_request_waits_for_company():
         await asyncio.gather(*others)
         return pool.batches
 
-    assert ["one", "two"] in asyncio.run(scenario())
+    assert ["one", "two"] in simulated(scenario())
 
 
 def test_a_worker_that_has_just_answered_waits_for_its_clients_to_come_back():
@@ -73,7 +73,7 @@ def test_a_worker_that_has_just_answered_waits_for_its_clients_to_come_back():
         await asyncio.gather(*others)
         return pool.batches
 
-    assert ["old", "new"] in asyncio.run(scenario())
+    assert ["old", "new"] in simulated(scenario())
 
 
 def test_workers_that_have_long_been_at_work_leave_their_share_to_others():
@@ -95,7 +95,7 @@ def test_workers_that_have_long_been_at_work_leave_their_share_to_others():
         await asyncio.gather(*asked)
         return [len(batch) for batch in pool.batches if "next" in batch]
 
-    assert asyncio.run(scenario()) == [8]
+    assert simulated(scenario()) == [8]
 
 
 def test_a_batch_that_fails_in_an_unforeseen_way_is_answered(caplog):
@@ -106,7 +106,7 @@ def test_a_batch_that_fails_in_an_unforeseen_way_is_answered(caplog):
         batcher, _ = started(failing)
         return await asyncio.gather(run(batcher, ["what the user wrote"]), return_exceptions=True)
 
-    [fault] = asyncio.run(scenario())
+    [fault] = simulated(scenario())
     assert isinstance(fault, Fault)
     assert "RuntimeError" in caplog.text and "what the user wrote" not in caplog.text
 
@@ -127,7 +127,7 @@ def test_a_text_that_was_in_a_refused_batch_outlives_a_worker():
         batcher, _ = started(answer)
         return await asyncio.gather(run(batcher, ["good"]), run(batcher, ["bad"]), return_exceptions=True)
 
-    good, bad = asyncio.run(scenario())
+    good, bad = simulated(scenario())
     assert good == ["en-fr: good"]
     assert isinstance(bad, BadRequest)
 
@@ -149,7 +149,7 @@ def test_no_worker_takes_more_than_its_share_of_all_that_is_asked():
         await asyncio.gather(*asked)
         return sizes
 
-    assert asyncio.run(scenario()) == [2, 4]
+    assert simulated(scenario()) == [2, 4]
 
 
 def test_only_the_first_batch_of_a_kind_may_take_as_long_as_loading():
@@ -161,7 +161,7 @@ def test_only_the_first_batch_of_a_kind_may_take_as_long_as_loading():
             await run(batcher, [text])
         return pool.timeouts_s
 
-    assert asyncio.run(scenario()) == [300.0, 10.0, 10.0]
+    assert simulated(scenario()) == [300.0, 10.0, 10.0]
 
 
 def test_a_trial_finds_room_in_a_full_queue():
@@ -178,4 +178,4 @@ def test_a_trial_finds_room_in_a_full_queue():
             task.cancel()
         return n_waiting
 
-    assert asyncio.run(scenario()) == 2
+    assert simulated(scenario()) == 2

@@ -137,17 +137,18 @@ def test_a_running_service_takes_what_is_accepted_and_rejected(file, monkeypatch
     monkeypatch.setattr(module, "_LOOK_EVERY_S", 0.01)
     corrections = opened(file)
 
-    async def seen_by_ben():
-        await asyncio.sleep(0.3)  # nobody asks meanwhile
-        return corrections.lookup("en", "fr", SOURCE, BEN)
+    async def until_ben_gets(suggestion):
+        async with asyncio.timeout(300):
+            while corrections.lookup("en", "fr", SOURCE, BEN) != suggestion:
+                await asyncio.sleep(0.01)
 
     async def run():
         await corrections.suggest("en", "fr", SOURCE, WISHED, ANNE)
         assert corrections.lookup("en", "fr", SOURCE, BEN) is None
         CorrectionFile(file).decide("accepted", [1])
-        assert await seen_by_ben() == WISHED
+        await until_ben_gets(WISHED)
         CorrectionFile(file).decide("rejected", [1])
-        assert await seen_by_ben() is None
+        await until_ben_gets(None)
         assert corrections.lookup("en", "fr", SOURCE, ANNE) is None
 
     asyncio.run(run())

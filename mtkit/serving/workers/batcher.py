@@ -3,7 +3,6 @@
 import asyncio
 import math
 import re
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ from mtkit.config.serving import QueueConfig
 from mtkit.console import log, log_fault
 from mtkit.serving.refusals import BadRequest, BadText, Busy, EndsWorkers, Fault, Refusal, Unready
 from mtkit.serving.workers.pool import Pool, Worker, WorkerDied
-from mtkit.serving.workers.queue import Call, Item, Queue, admission
+from mtkit.serving.workers.queue import Call, Item, Queue, admission, now
 from mtkit.serving.workers.work import ModelVersion, Work
 
 _MOST_DEATHS = 3  # of workers that had an item; the last of them had nothing else
@@ -93,7 +92,7 @@ class Batcher:
         if request is not None:
             request.enter()
         loop = asyncio.get_running_loop()
-        call = Call(work, time.monotonic())
+        call = Call(work, now())
         for content, size in zip(items, sizes, strict=True):
             call.items.append(Item(content, 1 + size // _CHARS_A_TOKEN, loop.create_future()))
         futures = [item.result for item in call.items]
@@ -126,7 +125,7 @@ class Batcher:
                     continue
                 worker = idle[0]
                 worker.is_busy = True
-                self._working[worker] = len(batch), time.monotonic()
+                self._working[worker] = len(batch), now()
                 task = asyncio.get_running_loop().create_task(self._do(worker, work, batch))
                 self._running.add(task)
                 task.add_done_callback(self._running.discard)
@@ -142,7 +141,7 @@ class Batcher:
         if self.queue.n_waiting >= share or self.queue.fills_a_batch:
             return 0.0
         idle_since = min(worker.idle_since for worker in self._pool.idle)
-        return max(self.queue.oldest, idle_since) + self._linger_s - time.monotonic()
+        return max(self.queue.oldest, idle_since) + self._linger_s - now()
 
     async def _pause(self, pause_s: float) -> None:
         try:
@@ -158,7 +157,7 @@ class Batcher:
         Clients that send their next sentence when they have an answer would otherwise come back to one worker all
         together, and leave small batches to the others. Workers that have been at work for long do not count.
         """
-        begun = time.monotonic() - 2 * self.pace.s_per_batch
+        begun = now() - 2 * self.pace.s_per_batch
         recent = [n_items for n_items, since in self._working.values() if since > begun]
         return math.ceil((self.queue.n_waiting + sum(recent)) / (n_idle + len(recent)))
 
@@ -191,7 +190,7 @@ class Batcher:
             return
         finally:
             _, since = self._working.pop(worker)
-        self.pace.note(len(batch), time.monotonic() - since, len(self._pool.workers))
+        self.pace.note(len(batch), now() - since, len(self._pool.workers))
         if "error" not in answer:
             worker.done |= kinds
             for item, result in zip(batch, answer["results"], strict=True):
@@ -239,7 +238,7 @@ class Batcher:
 async def _limit_once_abandoned(batch: Sequence[Item], limit: asyncio.Timeout, abandoned_s: float) -> None:
     """Wait until all callers of a batch have left, then give its worker abandoned_s seconds to finish."""
     await asyncio.wait([item.result for item in batch])
-    limit.reschedule(asyncio.get_running_loop().time() + abandoned_s)
+    limit.reschedule(now() + abandoned_s)
 
 
 def _fail(items: Sequence[Item], refusal: Refusal) -> None:

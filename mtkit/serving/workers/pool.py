@@ -36,7 +36,8 @@ class Worker:
     def __init__(self, process: Process) -> None:
         self._process = process
         self.is_busy = False
-        self.idle_since = self.busy_since = 0.0  # on the clock of `time.monotonic`
+        self.idle_since = 0.0  # on the event loop's clock
+        self.busy_since = 0.0  # on the clock of `time.monotonic`
         self.has_answered = False
         self._cpu_ticks: int | None = None
         self._n_still = 0  # looks in a row that saw no progress
@@ -183,7 +184,7 @@ class Pool:
             self._lose(worker, WorkerDied(f"worker {worker.pid} ended ({await worker.ended()})"))
             return answer
         worker.is_busy = False
-        worker.idle_since = time.monotonic()
+        worker.idle_since = asyncio.get_running_loop().time()
         self._pause_s = _FIRST_PAUSE_S
         self._when_idle()
         return answer

@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-import time
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +11,11 @@ from typing import Any
 
 from mtkit.config.serving import QueueConfig
 from mtkit.serving.workers.work import Work
+
+
+def now() -> float:
+    """Return the time on the event loop's clock, in seconds."""
+    return asyncio.get_running_loop().time()
 
 
 @dataclass(eq=False)
@@ -108,7 +112,7 @@ class Queue:
         for item in reversed(items):
             if item.result.done():  # abandoned
                 continue
-            call = Call(work, time.monotonic(), deque([item]))
+            call = Call(work, now(), deque([item]))
             self._waiting[call] = None
             self._waiting.move_to_end(call, last=False)
             self.n_waiting += 1
