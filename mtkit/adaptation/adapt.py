@@ -14,7 +14,7 @@ from mtkit.adaptation.curve import Point, chosen_share, likely_losses, share_to_
 from mtkit.adaptation.extension import extend, report_gain
 from mtkit.adaptation.general import General, prepare_general, text_of
 from mtkit.adaptation.judgement import FILE, ON_MEMORY, Judgement, changes_of, examples_of
-from mtkit.adaptation.memory import Memory, add_shortlist, has_grown, languages_of, prepare_memory
+from mtkit.adaptation.memory import Memory, add_shortlist, has_grown, is_prepared, languages_of, prepare_memory
 from mtkit.adaptation.reading import as_read
 from mtkit.bundle import MANIFEST, SHAPING_FILES, BundleFiles, load_model, read_bundle
 from mtkit.config.data import CorpusFiles
@@ -25,7 +25,7 @@ from mtkit.cores import usable_cores
 from mtkit.data.corpus import evenly_spaced, read_pairs
 from mtkit.engines.native import NativeEngine
 from mtkit.engines.shortlist import shortlist_of
-from mtkit.errors import ConfigError, DataError, MtkitError, TrainingError
+from mtkit.errors import ConfigError, DataError, TrainingError
 from mtkit.evaluation.metrics.scores import corpus_bleu
 from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
 from mtkit.files import locked, parse_json, sha256_file, write_text
@@ -126,8 +126,8 @@ def _settings(
 ) -> dict[str, Any]:
     """Return what OUT records of an earlier start, or the beginning of a new record.
 
-    If only the memory has changed, and has more than half of its earlier pairs, removes the work of the earlier
-    adaptation but for its model and its translations of general text. Raises ConfigError for any other adaptation.
+    Frees OUT if only the memory has changed, and has more than half of its earlier pairs, or if the earlier memory was
+    unsuitable. Raises ConfigError for any other adaptation.
     """
     now = {
         "model": [base.manifest["sha256"][name] for name in SHAPING_FILES],
@@ -139,16 +139,25 @@ def _settings(
     then: dict[str, Any] = parse_json(path.read_text(encoding="utf-8")) if path.exists() else now
     then = {_NEW_PIECES: 0} | then
     changed = [key for key in now if then.get(key, now[key]) != now[key]]
-    if changed == ["memory"] and has_grown(memory, base, out / "memory"):
+    if not changed:
+        return now | then
+    if is_prepared(out / "memory"):
+        if changed != ["memory"] or not has_grown(memory, base, out / "memory"):
+            raise ConfigError(f"{out} holds an adaptation of another {' and '.join(changed)}; choose another --out")
         log.info(f"{out}: the memory has changed since the earlier adaptation; starting again from {base.folder}")
-        (out / FILE).unlink(missing_ok=True)
-        for name in ("run", "general", _EXTENDED, "memory"):  # the memory last: without it, another start does the rest
-            shutil.rmtree(out / name, ignore_errors=True)
-        write_text(path, json.dumps(now, indent=1) + "\n")
-        return now
-    if changed:
-        raise ConfigError(f"{out} holds an adaptation of another {' and '.join(changed)}; choose another --out")
-    return now | then
+    _free(out)
+    return now
+
+
+def _free(out: Path) -> None:
+    """Remove the record of an adaptation and its work but for its model and the base's translations.
+
+    Then another adaptation may come.
+    """
+    (out / FILE).unlink(missing_ok=True)
+    for name in ("run", "general", _EXTENDED, "memory"):
+        shutil.rmtree(out / name, ignore_errors=True)
+    (out / SETTINGS).unlink()  # the record last: with it, another start does the rest
 
 
 @dataclass(frozen=True)
@@ -205,20 +214,14 @@ class _Adaptation:
         """Prepare the text, and translate with the base what both models will be compared on."""
         if not (self.out / SETTINGS).exists():
             self._write_settings(without="general text")  # which may prove unsuitable
-        try:
-            gets_pieces = bool(self.settings.get(_NEW_PIECES))
-            memory = prepare_memory(self.memory_paths, self.base, self.out / "memory", gets_pieces=gets_pieces)
-        except MtkitError:
-            (self.out / SETTINGS).unlink()  # another memory may come here
-            raise
+        gets_pieces = bool(self.settings.get(_NEW_PIECES))
+        memory = prepare_memory(self.memory_paths, self.base, self.out / "memory", gets_pieces=gets_pieces)
         start, new_pieces = self._start(memory)
         whole, name = memory, " ".join(map(str, self.memory_paths))
         try:
             memory, changed = as_read(whole, start, self.out / "memory", name)
         except DataError:
-            for made in (_EXTENDED, "memory"):  # another memory may come here, or more pieces
-                shutil.rmtree(self.out / made, ignore_errors=True)
-            (self.out / SETTINGS).unlink()
+            _free(self.out)  # another memory may come here, or more pieces
             raise
         if changed:
             log.info(f"{name}: {changed}")

@@ -114,10 +114,13 @@ def prepare_memory(paths: Sequence[Path], base: BundleFiles, folder: Path, *, ge
     return Memory(len(pairs), n_clean, train, dev, test, unseen)
 
 
+def is_prepared(folder: Path) -> bool:
+    """Return whether the folder has a memory; it has none if the memory was unsuitable."""
+    return (folder / _CLEAN).exists()
+
+
 def has_grown(paths: Sequence[Path], base: BundleFiles, folder: Path) -> bool:
-    """Return whether a memory has more than half of the pairs of the earlier one in the folder, or there is none."""
-    if not (folder / _CLEAN).exists():
-        return True
+    """Return whether a memory has more than half of the pairs of the one that is prepared in the folder."""
     known = languages_of(base)
     corpora, _ = find_corpora(paths, ",".join(known) if known else None)
     pairs = {(pair.src, pair.tgt) for pair in read_pairs(corpora)}

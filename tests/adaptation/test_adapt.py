@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -344,9 +345,21 @@ def test_a_folder_of_another_adaptation_is_refused(base, memory, tmp_path, stand
 def test_a_memory_that_cannot_be_read_leaves_the_folder_to_another(base, memory, tmp_path, stand_ins):
     stand_ins(0.0, lambda share: 0.3)
     wrong = write_lines(tmp_path / "notes.txt", ["one side"])
-    assert mtkit(base, wrong, "--out", tmp_path / "out").exit_code == 2
-    assert not (tmp_path / "out" / "adaptation.json").exists()
+    assert mtkit(base, wrong, "--out", tmp_path / "out", "--new-pieces", 40).exit_code == 2
     assert "not significantly better" in mtkit(base, memory, "--out", tmp_path / "out").stdout
+
+
+def test_a_memory_that_cannot_be_read_again_keeps_the_folder(base, memory, tmp_path, stand_ins, monkeypatch):
+    trained, out = stand_ins(0.0, lambda share: 0.3), tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr(adapting._Adaptation, "_tune", Mock(side_effect=KeyboardInterrupt))
+        assert mtkit(base, memory, "--out", out).exit_code == 130
+    lines = memory.read_text(encoding="utf-8").splitlines()
+    assert mtkit(base, write_lines(tmp_path / "notes.txt", lines), "--out", out).exit_code == 2
+    other = write_lines(tmp_path / "other.tsv", [line[::-1] for line in lines])
+    refused = mtkit(base, other, "--out", out)
+    assert refused.exit_code == 1 and "another memory" in refused.stderr and not trained
+    assert "not significantly better" in mtkit(base, memory, "--out", out).stdout
 
 
 def test_a_memory_that_cannot_be_learned_leaves_the_folder_to_another(base, memory, tmp_path, stand_ins, monkeypatch):
