@@ -234,7 +234,8 @@ class _Adaptation:
         test, general_test = _Text.read(memory.test), _Text.read(general.test)
         memory_dev, general_dev = _Text.read(memory.dev), _Text.read(general.dev)
         base_model = load_model(self.base)
-        kept = BaseTranslations(self.out / _BASE_TRANSLATIONS, self.base.config.decode.plain.model_dump(mode="json"))
+        search = {"model": self.settings["model"], **self.base.config.decode.plain.model_dump(mode="json")}
+        kept = BaseTranslations(self.out / _BASE_TRANSLATIONS, search)
         if kept.missing(test.sources):
             self._translate(base_model, test.first(1), "first sentence")  # which takes longer: mtkit makes its kernels
 

@@ -15,7 +15,7 @@ class BaseTranslations:
     """The translations of one model by one search."""
 
     def __init__(self, path: Path, search: Mapping[str, Any]) -> None:
-        """Read the file if it exists, and if its translations are of this search (settings as JSON)."""
+        """Read the file if it exists, and if its translations are of this search (model and settings, as JSON)."""
         self._path = path
         empty: dict[str, Any] = {"search": dict(search), "seconds": 0.0, "translations": {}}
         stored: dict[str, Any] = parse_json(path.read_text(encoding="utf-8")) if path.exists() else empty

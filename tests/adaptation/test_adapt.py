@@ -362,6 +362,27 @@ def test_a_memory_that_cannot_be_read_again_keeps_the_folder(base, memory, tmp_p
     assert "not significantly better" in mtkit(base, memory, "--out", out).stdout
 
 
+def test_the_translations_of_another_base_are_not_used(base, memory, tmp_path, stand_ins, monkeypatch):
+    stand_ins(0.0, lambda share: 0.3)
+    translate, searched, out = adapting._Adaptation._translate, list[str](), tmp_path / "out"
+
+    def listed(self, model, text, what, files=None):
+        searched.append(what)
+        return translate(self, model, text, what)
+
+    monkeypatch.setattr(adapting._Adaptation, "_translate", listed)
+    mtkit(base, memory, "--out", out)
+    with monkeypatch.context() as patch:
+        patch.setattr(adapting, "as_read", Mock(side_effect=DataError("nothing to learn")))
+        write_lines(memory, [*memory.read_text(encoding="utf-8").splitlines(), "one more\tun de plus"])
+        assert "nothing to learn" in mtkit(base, memory, "--out", out).stderr
+    searched.clear()
+    other = tmp_path / "other"
+    save_tiny_bundle(other, None, d_ff=48)
+    mtkit(other, memory, "--out", out)
+    assert "memory's test, before" in searched
+
+
 def test_a_memory_that_cannot_be_learned_leaves_the_folder_to_another(base, memory, tmp_path, stand_ins, monkeypatch):
     stand_ins(0.0, lambda share: 0.3)
     pairs = [line.split("\t") for line in memory.read_text(encoding="utf-8").splitlines()]
