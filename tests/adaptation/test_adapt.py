@@ -1,20 +1,16 @@
-"""The whole of an adaptation, with a stand-in for the training: what it judges, writes and says."""
+"""The whole of an adaptation, with a stand-in for the training: what it trains on, judges, writes and says."""
 
 import json
-import math
-import random
 import re
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 import torch
 from safetensors.torch import load_file
-from tiny_models import SRC, save_tiny_bundle, write_lines
+from tiny_models import save_tiny_bundle, write_lines
 from typer.testing import CliRunner
 
 from mtkit.adaptation import adapt as adapting
@@ -23,75 +19,9 @@ from mtkit.cli import app
 from mtkit.config.data import CorpusFiles
 from mtkit.config.durations import seconds_of
 from mtkit.engines.shortlist import SHORTLIST, Shortlist
-from mtkit.errors import DataError, MtkitError, TrainingError
-from mtkit.interop import marian_vocabulary
-from mtkit.interop.ctranslate2 import export as ctranslate2
-from mtkit.interop.ctranslate2.folder import Tokenizers
-from mtkit.interop.huggingface import folder as huggingface
-from mtkit.interop.parity import ComparedText, Tolerance
-from mtkit.runs.finish import TrainResult
-from mtkit.training.update.budget import BudgetError, Shortage
-from mtkit.training.update.checkpoint import Checkpoints
+from mtkit.errors import TrainingError
 
 pytestmark = pytest.mark.usefixtures("few_draws")
-
-
-@pytest.fixture
-def base(tmp_path):
-    save_tiny_bundle(tmp_path / "base", None)
-    return tmp_path / "base"
-
-
-@pytest.fixture
-def memory(tmp_path, monkeypatch):
-    """200 different pairs; the rules of cleaning let them pass."""
-    monkeypatch.setattr("mtkit.corpora.cleaning.clean.active_rules", lambda cfg: ["empty", "max_letters"])
-    draw = random.Random(1)
-    lines = [
-        "\t".join(" ".join("".join(draw.choices(letters, k=5)) for _ in range(6)) for letters in ("abcdefg", "lmnopqr"))
-        for _ in range(200)
-    ]
-    return write_lines(tmp_path / "memory.tsv", lines)
-
-
-@pytest.fixture
-def general(tmp_path):
-    """Text without translations."""
-    return write_lines(tmp_path / "general.txt", [f"word{i} and word{i + 1}" for i in range(100)])
-
-
-@pytest.fixture
-def stand_ins(base, monkeypatch):
-    """stand_ins(step, quality): training adds `step` to the weights, and a model's translations are `quality` of it.
-
-    quality: from the share of the tuned weights to the share of sentences that are translated as the reference.
-    Returns the configs that were trained.
-    """
-    weights = load_file(base / "model.safetensors")
-    name = next(name for name, weight in weights.items() if weight.ndim == 2 and "layers" in name)
-    trained = []
-
-    def make(step, quality):
-        def train(cfg):
-            trained.append(cfg)
-            files, folder = read_bundle(cfg.train.init_from), cfg.run_dir / "model"
-            stored = load_file(files.folder / "model.safetensors")
-            tuned = load_model(files).state_dict() | {key: weight + step for key, weight in stored.items()}
-            facts = {"averaged_steps": [8 if step else 0], "dev": {"bleu": 1.0}, "dev_metrics": []}
-            spm = files.folder / "src.spm", files.folder / "tgt.spm"
-            save_bundle(folder, tuned, files.config, *spm, training=facts)
-            return TrainResult(folder, 8, "budget", {}, (8,))
-
-        def translate(self, model, text, what, files=None):
-            moved = float((model.state_dict()[name] - weights[name]).mean())
-            n_right = round(quality(moved / step if step else 0.0) * len(text.sources))
-            return [*text.references[:n_right], *["ce ne sont que des mots"] * (len(text.sources) - n_right)]
-
-        monkeypatch.setattr(adapting, "train", train)
-        monkeypatch.setattr(adapting._Adaptation, "_translate", translate)
-        return trained
-
-    return make
 
 
 def mtkit(*args):
@@ -154,45 +84,6 @@ def test_an_unchanged_model_agrees_with_itself_on_general_text(base, memory, gen
     assert [*scores, judged["curve"][0]["general"]] == pytest.approx([100.0] * 5)
 
 
-def test_a_longer_budget_gives_more_time_to_a_run_that_could_not_start(base, memory, tmp_path, stand_ins, monkeypatch):
-    def too_short(cfg):
-        left = seconds_of(cfg.train.budget)  # of 600 s; judging and the other text get 35 % of what is added
-        raise BudgetError(Shortage(cfg.train.budget, 400.0, 200.0, 20.0, 0.0, enough=left + 0.65 * 595))
-
-    trained = stand_ins(0.0, lambda share: 0.3)
-    with monkeypatch.context() as patch:
-        patch.setattr(adapting, "train", too_short)
-        refused = mtkit(base, memory, "--out", tmp_path / "out").stderr
-        assert "leaves too little" in refused and "take 10m" in refused and "train.budget" not in refused
-        assert "--budget 20m" in refused
-    mtkit(base, memory, "--out", tmp_path / "out", "--budget", "20m")
-    [cfg] = trained
-    assert seconds_of(cfg.train.budget) > seconds_of("10m")
-
-
-def test_a_longer_budget_continues_an_adaptation_that_has_ended(base, memory, tmp_path, stand_ins, monkeypatch):
-    trained = stand_ins(0.0, lambda share: 0.3)
-    monkeypatch.setattr(Checkpoints, "exist", lambda self: bool(trained))
-    for budget in ("10m", "10m", "30m", "30m"):
-        mtkit(base, memory, "--out", tmp_path / "out", "--budget", budget)
-    first, second = (seconds_of(cfg.train.budget) for cfg in trained)
-    assert second - first == 20 * 60
-
-
-def test_a_memory_that_has_grown_starts_again_from_the_base(base, memory, tmp_path, stand_ins):
-    trained = stand_ins(1.0, lambda share: 0.5 * share)
-    mtkit(base, memory, "--out", tmp_path / "out")
-    lines = memory.read_text(encoding="utf-8").splitlines()
-    (tmp_path / "out" / "run" / "of-the-first").write_text("")
-    write_lines(memory, [*lines[20:], *(f"{line[::-1]}" for line in lines[:40])])
-    result = mtkit(base, memory, "--out", tmp_path / "out")
-    assert result.exit_code == 0 and "the memory has changed" in result.stderr
-    assert json.loads((tmp_path / "out" / "judgement.json").read_text())["n_read"] == 220
-    assert len(trained) == 2 and not (tmp_path / "out" / "run" / "of-the-first").exists()
-    mtkit(base, memory, "--out", tmp_path / "out")
-    assert len(trained) == 2, "it has ended"
-
-
 def test_new_pieces_are_in_the_model_and_their_gain_in_the_report(base, memory, tmp_path, stand_ins, monkeypatch):
     trained = stand_ins(1.0, lambda share: 0.5 * share)
     command = (base, memory, "--out", tmp_path / "out", "--new-pieces", 40)
@@ -221,32 +112,6 @@ def test_new_pieces_are_in_the_model_and_their_gain_in_the_report(base, memory, 
     )
     assert f"{after:.1f} after" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert "another number of new pieces" in mtkit(*command[:-2]).stderr
-
-
-def test_what_the_base_has_translated_is_not_translated_again(base, memory, general, tmp_path, stand_ins, monkeypatch):
-    stand_ins(0.0, lambda share: 0.3)
-    translate, searched = adapting._Adaptation._translate, dict[str, list[str]]()
-
-    def listed(self, model, text, what, files=None):
-        searched[what] = text.sources
-        return translate(self, model, text, what)
-
-    def again():
-        (tmp_path / "out" / "judgement.json").unlink()
-        searched.clear()
-        mtkit(base, memory, "--out", tmp_path / "out", "--general", general)
-        return {what: sources for what, sources in searched.items() if "before" in what or "first" in what}
-
-    monkeypatch.setattr(adapting._Adaptation, "_translate", listed)
-    mtkit(base, memory, "--out", tmp_path / "out", "--general", general)
-    assert {"memory's test, before", "general test, before", "general dev, before"} < {*searched}
-    first = searched["memory's test, before"]
-    assert again() == {}, "it resumes"
-    lines = memory.read_text(encoding="utf-8").splitlines()
-    write_lines(memory, [*lines, *(f"{line[::-1]}" for line in lines[:40])])
-    grown = again()
-    assert grown.keys() <= {"first sentence", "memory's test, before"}, "the general text has not changed"
-    assert not {*grown.get("memory's test, before", [])} & {*first}
 
 
 def test_models_translate_with_the_shortlist_that_they_are_used_with(base, tmp_path):
@@ -332,192 +197,6 @@ def test_a_budget_without_time_to_train_is_refused_with_one_that_suffices(
         adapting.adapt(base, [memory], tmp_path / "out", "1m", since=0.0)
     needed, enough = re.findall(r"(?:take|--budget) (\w+)[;,]", str(error.value))
     assert seconds_of(enough) - seconds_of(needed) > 0.3 * seconds_of(enough)
-
-
-def test_a_folder_of_another_adaptation_is_refused(base, memory, tmp_path, stand_ins):
-    stand_ins(0.0, lambda share: 0.3)
-    mtkit(base, memory, "--out", tmp_path / "out")
-    other = write_lines(tmp_path / "other.tsv", ["a\tb"])
-    result = mtkit(base, other, "--out", tmp_path / "out")
-    assert result.exit_code == 1 and "another memory" in result.stderr and "--out" in result.stderr
-
-
-def test_a_memory_that_cannot_be_read_leaves_the_folder_to_another(base, memory, tmp_path, stand_ins):
-    stand_ins(0.0, lambda share: 0.3)
-    wrong = write_lines(tmp_path / "notes.txt", ["one side"])
-    assert mtkit(base, wrong, "--out", tmp_path / "out", "--new-pieces", 40).exit_code == 2
-    assert "not significantly better" in mtkit(base, memory, "--out", tmp_path / "out").stdout
-
-
-def test_a_memory_that_cannot_be_read_again_keeps_the_folder(base, memory, tmp_path, stand_ins, monkeypatch):
-    trained, out = stand_ins(0.0, lambda share: 0.3), tmp_path / "out"
-    with monkeypatch.context() as patch:
-        patch.setattr(adapting._Adaptation, "_tune", Mock(side_effect=KeyboardInterrupt))
-        assert mtkit(base, memory, "--out", out).exit_code == 130
-    lines = memory.read_text(encoding="utf-8").splitlines()
-    assert mtkit(base, write_lines(tmp_path / "notes.txt", lines), "--out", out).exit_code == 2
-    other = write_lines(tmp_path / "other.tsv", [line[::-1] for line in lines])
-    refused = mtkit(base, other, "--out", out)
-    assert refused.exit_code == 1 and "another memory" in refused.stderr and not trained
-    assert "not significantly better" in mtkit(base, memory, "--out", out).stdout
-
-
-def test_the_translations_of_another_base_are_not_used(base, memory, tmp_path, stand_ins, monkeypatch):
-    stand_ins(0.0, lambda share: 0.3)
-    translate, searched, out = adapting._Adaptation._translate, list[str](), tmp_path / "out"
-
-    def listed(self, model, text, what, files=None):
-        searched.append(what)
-        return translate(self, model, text, what)
-
-    monkeypatch.setattr(adapting._Adaptation, "_translate", listed)
-    mtkit(base, memory, "--out", out)
-    with monkeypatch.context() as patch:
-        patch.setattr(adapting, "as_read", Mock(side_effect=DataError("nothing to learn")))
-        write_lines(memory, [*memory.read_text(encoding="utf-8").splitlines(), "one more\tun de plus"])
-        assert "nothing to learn" in mtkit(base, memory, "--out", out).stderr
-    searched.clear()
-    other = tmp_path / "other"
-    save_tiny_bundle(other, None, d_ff=48)
-    mtkit(other, memory, "--out", out)
-    assert "memory's test, before" in searched
-
-
-def test_a_memory_that_cannot_be_learned_leaves_the_folder_to_another(base, memory, tmp_path, stand_ins, monkeypatch):
-    stand_ins(0.0, lambda share: 0.3)
-    pairs = [line.split("\t") for line in memory.read_text(encoding="utf-8").splitlines()]
-    other = write_lines(tmp_path / "other.tsv", [f"{src[::-1]}\t{tgt[::-1]}" for src, tgt in pairs])
-    out = tmp_path / "out"
-
-    def nothing(one, model, folder, name):
-        raise DataError(f"{name}: nothing to learn")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(adapting, "as_read", nothing)
-        assert "nothing to learn" in mtkit(base, memory, "--out", out).stderr
-    assert not (out / "adaptation.json").exists() and not (out / "memory").exists()
-    assert "not significantly better" in mtkit(base, other, "--out", out).stdout
-
-
-@pytest.mark.parametrize(
-    ("name", "start"),
-    [
-        ("opus/config.json", b"{}"),
-        ("marian/model.npz", b"PK\x03\x04"),
-        ("marian/any.name", b"PK\x03\x04"),
-        ("marian/model.bin", (1).to_bytes(8, "little")),
-        ("en_fr.argosmodel", b""),
-    ],
-)
-def test_a_model_of_another_system_is_imported_first(tmp_path, monkeypatch, name, start):
-    imported: list[Path] = []
-
-    def import_model(path, out, src_lang, tgt_lang):
-        imported.append(out)
-        save_tiny_bundle(out, None)
-        print(out)
-
-    def adapt(folder, *_):
-        raise DataError(f"adapting {folder}")
-
-    monkeypatch.setattr("mtkit.cli.shipping.import_model.import_model", import_model)
-    monkeypatch.setattr(adapting, "adapt", adapt)
-    model = tmp_path / name
-    model.parent.mkdir(exist_ok=True)
-    model.write_bytes(start)
-    memory = write_lines(tmp_path / "memory.tsv", ["a\tb"])
-    for _ in range(2):
-        result = mtkit(model.parent if name == "opus/config.json" else model, memory, "--out", tmp_path / "out")
-        [base] = imported
-        assert base.parent == tmp_path / "out"
-        assert f"adapting {base}" in result.stderr and result.stdout == ""
-    model.write_bytes(start + b"another model")
-    mtkit(model.parent if name == "opus/config.json" else model, memory, "--out", tmp_path / "out")
-    assert len({*imported}) == 2
-
-
-def test_a_language_of_the_other_side_makes_another_base(tmp_path, monkeypatch):
-    bases: list[Path] = []
-
-    def import_model(path, out, src_lang, tgt_lang):
-        bases.append(out)
-        raise MtkitError("enough")
-
-    monkeypatch.setattr("mtkit.cli.shipping.import_model.import_model", import_model)
-    (tmp_path / "model.npz").write_bytes(b"PK\x03\x04")
-    memory = write_lines(tmp_path / "memory.tsv", ["a\tb"])
-    for side in ("--src-lang", "--tgt-lang"):
-        mtkit(tmp_path / "model.npz", memory, "--out", tmp_path / "out", side, "pt")
-    assert len({*bases}) == 2
-
-
-def packed_for_one_processor(path: Path) -> None:
-    raise MtkitError(f"{path}: convert the model again with `marian-conv --gemm-type intgemm8`")
-
-
-@pytest.mark.parametrize(
-    ("problem", "option", "needs_import"),
-    [
-        (marian_vocabulary.beside, "--src-vocab", True),
-        (Tokenizers.find, "--src-spm", True),
-        (packed_for_one_processor, "--gemm-type", False),
-    ],
-)
-def test_only_an_import_that_lacks_files_advises_its_options(tmp_path, monkeypatch, problem, option, needs_import):
-    def import_model(path, out, src_lang, tgt_lang):
-        problem(path)
-
-    monkeypatch.setattr("mtkit.cli.shipping.import_model.import_model", import_model)
-    (tmp_path / "model.npz").write_bytes(b"PK\x03\x04")
-    memory = write_lines(tmp_path / "memory.tsv", ["a\tb"])
-    result = mtkit(tmp_path / "model.npz", memory, "--out", tmp_path / "out")
-    assert result.exit_code == 1 and option in result.stderr
-    assert (f"mtkit import {tmp_path / 'model.npz'} --out" in result.stderr) is needs_import
-
-
-@pytest.mark.parametrize("form", ["hf", "float32", "float16", "int8"])
-def test_a_folder_of_another_system_is_tuned_from_its_own_weights(base, memory, tmp_path, stand_ins, form):
-    shutil.rmtree(base)
-    save_tiny_bundle(base, None, norm_position="post", positions="marian", tie="all")
-    if form == "hf":
-        huggingface.export_bundle(base, tmp_path / "folder")
-    else:
-        texts, any_difference = [ComparedText("text", None, SRC, None)], Tolerance(0, math.inf, math.inf)
-        ctranslate2.export_bundle(read_bundle(base), tmp_path / "folder", form, texts, any_difference, 1)
-    stand_ins(1.0, lambda share: 0.5 if share > 0.95 else 0.0)
-    result = mtkit(tmp_path / "folder", memory, "--out", tmp_path / "out")
-    assert result.exit_code == 0, result.output
-    [imported] = [path.parent for path in (tmp_path / "out").glob("base-*/manifest.json")]
-    before, after = (load_file(folder / "model.safetensors") for folder in (imported, tmp_path / "out" / "model"))
-    for name, weight in before.items():
-        if name != "output.bias":  # of tokens that are never written
-            assert torch.allclose(after[name], weight + 1, atol=1e-5), name
-    own = load_file(base / "model.safetensors")
-    [name] = [name for name in own if "encoder_layers.0.feed_forward.in_proj.weight" in name]
-    assert torch.allclose(before[name], own[name], atol=0 if form in ("hf", "float32") else 0.05)
-
-
-def test_a_model_of_many_languages_is_imported_for_those_of_the_memory(make_m2m100, tmp_path, monkeypatch):
-    bases = []
-
-    def adapt(folder, *_):
-        bases.append(read_bundle(folder))
-        raise DataError("enough")
-
-    monkeypatch.setattr(adapting, "adapt", adapt)
-    model = make_m2m100(tmp_path / "nllb", "nllb")
-    command = (model, write_lines(tmp_path / "memory.tsv", ["a\tb"]), "--out", tmp_path / "out")
-    refused = mtkit(*command)
-    assert refused.exit_code == 1 and "--src-lang" in refused.stderr and "mtkit import" not in refused.stderr
-    for src, tgt in (("en", "fr"), ("fr", "en")):
-        assert "enough" in mtkit(*command, "--src-lang", src, "--tgt-lang", tgt).stderr
-    asked = [(base.config.data.src_lang, base.config.data.tgt_lang) for base in bases]
-    assert asked == [("eng_Latn", "fra_Latn"), ("fra_Latn", "eng_Latn")]
-
-
-def test_the_languages_of_a_bundle_are_not_given_again(base, memory, tmp_path):
-    refused = mtkit(base, memory, "--out", tmp_path / "out", "--src-lang", "en", "--tgt-lang", "fr")
-    assert refused.exit_code == 2 and "leave out --src-lang" in refused.stderr
 
 
 def test_the_dev_text_of_the_base_is_general_text(memory, tmp_path, stand_ins, base):
