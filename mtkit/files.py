@@ -152,6 +152,11 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode("utf-8"))
 
 
+def file_in_the_way(folder: Path) -> Path | None:
+    """Return the part of a folder's path, or the whole of it, that is a file, so that the folder cannot exist."""
+    return next((part for part in (*reversed(folder.parents), folder) if part.exists() and not part.is_dir()), None)
+
+
 def remove_leftovers(folder: Path) -> None:
     """Remove the half-written files of a killed process from this folder, and put back a folder that it moved aside."""
     for entry in folder.glob(f".*{TEMPORARY}"):

@@ -54,7 +54,7 @@ def _errors_explained() -> Iterator[None]:
         if error.errno is None:
             raise
         place = f"{error.filename}: " if error.filename is not None else ""
-        raise _stopped(f"{place}{error.strerror}{_REMEDIES.get(error.errno, '')}", 1) from error
+        raise _stopped(f"{place}{_problem(error)}", 1) from error
 
 
 _REMEDIES = {
@@ -62,6 +62,17 @@ _REMEDIES = {
     errno.EACCES: "; check the owner and the permissions of the file or folder",
     errno.EROFS: "; choose a folder that you can write to",
 }
+
+
+def _problem(error: OSError) -> str:
+    """Return what an error of the system says, and the remedy."""
+    if error.errno in (errno.ENOTDIR, errno.EEXIST) and isinstance(error.filename, str):
+        from mtkit.files import file_in_the_way
+
+        if (part := file_in_the_way(Path(error.filename))) is not None:
+            which = "this" if part == Path(error.filename) else part
+            return f"{which} is a file, not a folder; choose another name"
+    return f"{error.strerror}{_REMEDIES.get(error.errno or 0, '')}"
 
 
 def _stopped(message: str, exit_code: int) -> typer.Exit:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 import typer
 
 from mtkit.errors import DataError, UsageError
+from mtkit.files import file_in_the_way
 
 if TYPE_CHECKING:
     from mtkit.config.schema import Config
@@ -152,12 +153,12 @@ def file_named(*suffixes: str) -> Callable[[typer.CallbackParam, Path | None], P
         if output.exists() and not output.is_file():  # /dev/stdout, a named pipe
             return output
         folder = output.parent
+        if (part := file_in_the_way(folder)) is not None:
+            raise UsageError(f"{option} {output}: {part} is a file, not a folder; choose another name")
         if not folder.exists():
             raise UsageError(
                 f"{option} {output}: the folder {folder} does not exist; create it first, or correct the name"
             )
-        if not folder.is_dir():
-            raise UsageError(f"{option} {output}: {folder} is a file, not a folder")
         if not os.access(folder, os.W_OK):
             raise UsageError(f"{option} {output}: no permission to write to {folder}; choose another folder")
         return output
@@ -182,9 +183,10 @@ OutputOption = Annotated[
 
 
 def check_other_folder(out: Path, option: str = "--out") -> None:
-    """Raise UsageError if this is "-", a file, or the current folder, which the command would replace."""
-    if out.exists() and not out.is_dir():
-        raise UsageError(f"{option} {out}: this is a file, but the command writes a folder; choose another name")
+    """Raise UsageError if this is "-", a file, below a file, or the current folder, which the command would replace."""
+    if (part := file_in_the_way(out)) is not None:
+        which = "this" if part == out else part
+        raise UsageError(f"{option} {out}: {which} is a file, but the command writes a folder; choose another name")
     if str(out) == "-":
         raise UsageError(f"{option} -: not a folder; the command writes a folder of files")
     if out.resolve() == Path.cwd().resolve():
@@ -201,11 +203,11 @@ def check_budget(budget: str) -> None:
         raise UsageError(f"--budget {error}") from None
 
 
-def check_new_folder(out: Path) -> None:
+def check_new_folder(out: Path, option: str = "--out") -> None:
     """Raise UsageError if this folder exists and is not empty."""
-    check_other_folder(out)
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(f"--out {out}: already exists and is not empty; choose a new folder, or remove it first")
+    check_other_folder(out, option)
+    if out.exists() and any(out.iterdir()):
+        raise UsageError(f"{option} {out}: already exists and is not empty; choose a new folder, or remove it first")
 
 
 def _known_device(name: str) -> str:

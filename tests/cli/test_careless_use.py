@@ -49,6 +49,32 @@ def test_a_folder_that_does_not_exist_is_not_made_for_an_output(shared_bundle, a
     assert not Path("nodir").exists()
 
 
+@pytest.mark.parametrize("inside", ["file.txt/x", "file.txt/x/y"])
+@pytest.mark.parametrize(
+    "args",
+    [
+        *(["adapt", "MODEL", "p.tsv", "--out"], ["make-student", "--teacher", "MODEL", "--budget", "1m", "--out"]),
+        *(["average", "MODEL", "--out"], ["import", "MODEL", "--out"], ["diversify", "my.yaml", "-o"]),
+        *(["export", "--model", "MODEL", "--to", to, "--out"] for to in ("ctranslate2", "bergamot")),
+        *(["data", command, "p.tsv", "-o"] for command in ("split", "train-filter")),
+        *(["data", "clean", corpus, "-o"] for corpus in ("p.tsv", "my.yaml")),
+        *(["train", "my.yaml", "--set"], ["train-tokenizer", "my.yaml", "--set"]),
+        *(["translate", "a", "--model", "MODEL", "-o"], ["memory", "build", "p.tsv", "-o"]),
+        ["keys", "add", "me", "--file"],  # whose folder is the file
+    ],
+    ids=" ".join,
+)
+def test_an_output_inside_a_file_is_refused_with_the_part_that_is_a_file(shared_bundle, args, inside):
+    for name in ("p.tsv", "a", "b", "c", "d", "file.txt"):
+        Path(name).write_text("a cat\tune chat\n", encoding="utf-8")
+    Path("my.yaml").write_text(CONFIG, encoding="utf-8")
+    place = f"run_dir={inside}" if args[-1] == "--set" else inside + ".tsv" * (args[:3] == ["data", "clean", "p.tsv"])
+    result = run(*(str(shared_bundle) if arg == "MODEL" else arg for arg in args), place)
+    assert result.exit_code in (1, 2)
+    assert re.search(r"file\.txt.*: (this|(/.*/)?file\.txt) is a file.*choose another", result.stderr), result.stderr
+    assert Path("file.txt").read_text(encoding="utf-8") == "a cat\tune chat\n"
+
+
 @pytest.mark.parametrize("name", ["finetune", "fine-tune", "tune"])
 def test_other_names_of_fine_tuning_lead_to_adapt(name):
     result = run(name, "runs/base", "memory.tmx")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mtkit.cli.data.shared import CorporaArgument, LangsOption
-from mtkit.cli.options import OUTPUT, JsonOption
+from mtkit.cli.options import OUTPUT, JsonOption, check_new_folder
 from mtkit.console import log
 from mtkit.errors import DataError, UsageError
 from mtkit.pair_files import lines
@@ -77,7 +77,7 @@ def split(
     from mtkit.corpora.cleaning import sources
     from mtkit.data import corpus as corpus_files
 
-    _check_new(output)
+    check_new_folder(output, "--output")
     if dev is not None and re.fullmatch(r"0+(\.0+)?\s*%?", dev.strip()):
         raise UsageError("--dev 0: training needs dev to decide when to stop; use a few hundred pairs")
     wanted = {part: _parse_size(f"--{part}", text) for part, text in zip(_PARTS, (dev, test), strict=True)}
@@ -109,14 +109,6 @@ def split(
     _print(report, n_pairs)
     config = output / splitting.config_name(output)
     print(f"\n{config}:\n\n{config.read_text(encoding='utf-8')}\nmtkit train {config}")
-
-
-def _check_new(folder: Path) -> None:
-    is_empty = folder.is_dir() and not any(folder.iterdir())
-    if folder.resolve() == Path.cwd().resolve() or (folder.exists() and not is_empty):
-        raise UsageError(
-            f"--output {folder}: already exists and is not an empty folder; choose a new one, or remove it first"
-        )
 
 
 def _check_file_endings(languages: tuple[str, str]) -> None:

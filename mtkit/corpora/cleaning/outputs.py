@@ -6,6 +6,7 @@ from pathlib import Path
 
 from mtkit.config.data import CorpusFiles
 from mtkit.errors import UsageError
+from mtkit.files import file_in_the_way
 from mtkit.pair_files.compression import packing
 from mtkit.pair_files.corpus_files import WRITTEN
 from mtkit.pair_files.one_file import extension
@@ -89,6 +90,8 @@ def _check(outputs: Sequence[Output], corpora: Sequence[CorpusFiles]) -> None:
             raise UsageError(f"--output {path}: is one of the corpora to clean; give another name")
         if path.resolve() in seen:
             raise UsageError(f"--output {path}: named twice; give each output a name of its own")
+        if (part := file_in_the_way(path.parent)) is not None:
+            raise UsageError(f"--output {path}: {part} is a file, not a folder; choose another name")
         if not path.parent.is_dir():
             raise UsageError(f"--output {path}: there is no folder {path.parent}; make it first, or correct the name")
         seen.add(path.resolve())

@@ -95,5 +95,5 @@ def test_an_existing_folder_is_not_replaced(tmp_path):
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts" / "mine.txt").write_text("mine", encoding="utf-8")
     done = run(corpus["src"], corpus["tgt"], "-o", tmp_path / "parts")
-    assert done.exit_code == 2 and "not an empty folder" in done.stderr
+    assert done.exit_code == 2 and "parts: already exists and is not empty" in done.stderr
     assert (tmp_path / "parts" / "mine.txt").exists()
