@@ -38,6 +38,7 @@ class StandIns:
 
     def train(self, cfg, since):
         self.trained.append(cfg)
+        (cfg.run_dir / "checkpoints" / "step-1").mkdir(parents=True, exist_ok=True)
         dump = cfg.data.model_dump(mode="json")
         return SimpleNamespace(bundle=self.save_model(cfg.run_dir / "model", train=dump["train"]))
 

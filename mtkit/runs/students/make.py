@@ -9,6 +9,7 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ from mtkit.text.words import words_of
 from mtkit.training.preparation.prepare import check_early
 from mtkit.training.preparation.rule import GUIDED_ALIGNMENT
 from mtkit.training.update.budget import BudgetError
+from mtkit.training.update.checkpoint import Checkpoints
 from mtkit.translation.direction import check_source_text
 from mtkit.translation.translator import Translator
 
@@ -102,8 +104,8 @@ def make_student(
     files = read_bundle(find_model(teacher))
     check_teacher(files, text)
     with disk_full_explained(out), locked(out):
-        corpora, share = _text_and_share(files, out, budget, shape, text)
-        cfg, untranslated = student_config(files, out, budget, shape, corpora, share)
+        corpora, shares = _text_and_shares(files, out, budget, shape, text)
+        cfg, untranslated = student_config(files, out, budget, shape, corpora, shares)
         check_early(cfg)
         cfg = with_teachers_text(cfg)
     data = cfg.data.model_copy(update={"train": [*cfg.data.train, *untranslated]})
@@ -153,13 +155,14 @@ def check_teacher(files: BundleFiles, text: Path | None = None) -> None:
         check_source_text(f"--text {text}", read_lines(text), files)
 
 
-def _text_and_share(
+def _text_and_shares(
     files: BundleFiles, out: Path, budget: str, shape: str, text: Path | None
-) -> tuple[list[TrainCorpus], float]:
-    """Return the text, and the share of it that the teacher can translate in its part of the budget.
+) -> tuple[list[TrainCorpus], list[float]]:
+    """Return the text, and the shares of it that the teacher translates: a larger one for each longer budget.
 
-    Both are as at an earlier start, unless that failed before the teacher translated anything. Raises ConfigError if
-    OUT has another run, or if the text has changed since an earlier start.
+    Both are as at an earlier start, unless that failed before the teacher translated anything. Another share follows
+    if the budget has time for more lines than before, and training has not begun. Raises ConfigError if OUT has another
+    run, or if the text has changed since an earlier start.
     """
     path = out / SETTINGS
     if path.exists() and {entry.name for entry in out.iterdir() if entry.name[0] != "."} <= {SETTINGS, _PARTS}:
@@ -188,11 +191,19 @@ def _text_and_share(
             raise ConfigError(
                 f"{names}: this text has changed since {out} was started; put it back, or choose another --out"
             )
-        return corpora, float(then["share"])
-    if any(not entry.name.startswith(".") for entry in out.iterdir()):
+        is_longer = seconds_of(budget) > then.get("budget_s", 0.0)  # absent in earlier versions
+        if then["shares"][-1] == 1 or not is_longer or Checkpoints(out / "checkpoints").exist():
+            return corpora, then["shares"]
+    elif any(not entry.name.startswith(".") for entry in out.iterdir()):
         raise ConfigError(f"{out} already exists and is not empty; choose another --out")
     sources = [pair.src for pair in read_pairs(corpora)]
     share, _ = translating(files, budget, sources)
+    if then:
+        if share < min(1.0, then["shares"][-1] + _LEAST_LINES / len(sources)):
+            return corpora, then["shares"]
+        change = f"{share:.0%} of them instead of {then['shares'][-1]:.0%}"
+        log.info(f"{out}: --budget {budget} is longer than before, so the teacher translates more lines, {change}")
+    shares = [*then.get("shares", []), share]
     alone = all(one.is_untranslated for one in corpora)
     if share < 1:
         which = "the others of the training text" if text else "the others"
@@ -200,19 +211,19 @@ def _text_and_share(
             f"the teacher translates {share:.0%} of {counted(len(sources), 'line')}, because a third of --budget "
             f"{budget} is too short for all" + ("" if alone else f"; the student learns {which} from their references")
         )
-    settings = {**now, "text_alone": alone, "checksums": checksums, "share": share}
+    settings = {**now, "text_alone": alone, "checksums": checksums, "budget_s": seconds_of(budget), "shares": shares}
     write_text(path, json.dumps(settings, indent=1) + "\n")
-    return corpora, share
+    return corpora, shares
 
 
 def _settings_of(path: Path) -> dict[str, Any]:
     """Return what an earlier start has recorded. Raises ConfigError if the file is damaged."""
     try:
         settings: Any = parse_json(path.read_text(encoding="utf-8"))
-        float(settings["share"])
+        shares = settings["shares"] if "shares" in settings else [settings["share"]]  # of earlier versions
+        return {**settings, "shares": [float(share) for share in shares]}
     except (ValueError, LookupError, TypeError):
         raise ConfigError(f"{path}: this file is damaged; restore it, or choose another --out") from None
-    return dict(settings)
 
 
 def translating(files: BundleFiles, budget: str, sources: Sequence[str]) -> tuple[float, float]:
@@ -241,23 +252,14 @@ def _seconds_per_line(files: BundleFiles, lines: Sequence[str]) -> float:
 
 
 def student_config(
-    files: BundleFiles, out: Path, budget: str, shape: str, given: Sequence[TrainCorpus], share: float
+    files: BundleFiles, out: Path, budget: str, shape: str, given: Sequence[TrainCorpus], shares: Sequence[float]
 ) -> tuple[Config, list[TrainCorpus]]:
     """Return the student's config, whose text the teacher must translate, and the text to learn with its references.
 
-    given: the text as `text_of` returns it. share: of its lines, to be translated.
+    given: the text as `text_of` returns it. shares: of its lines, to be translated; see `_divided`.
     """
     teacher = files.config
-    if share < 1:
-        places = [out / _PARTS / f"{n}.tsv" for n, _ in enumerate(given, start=1)]
-        to_translate = [part_of(one, place, share) for one, place in zip(given, places, strict=True)]
-        others = [
-            part_of(one, place.with_suffix(".rest.tsv"), share, wanted=False)
-            for one, place in zip(given, places, strict=True)
-            if not one.is_untranslated
-        ]
-    else:
-        to_translate, others = [*given], []
+    to_translate, others = _divided(given, out / _PARTS, shares)
     pieces = teacher.tokenizer.src.model_dump() | {"vocab_size": _n_pieces(files, shape)}
     values = {
         "run_dir": str(out),
@@ -273,6 +275,34 @@ def student_config(
         "decode": {"beam_size": 1, "tag": teacher.decode.tag},
     }
     return Config.model_validate(values), others
+
+
+def _divided(
+    given: Sequence[TrainCorpus], folder: Path, shares: Sequence[float]
+) -> tuple[list[TrainCorpus], list[TrainCorpus]]:
+    """Return the parts of the text to translate, and the pairs to learn with their references.
+
+    shares: how much of the text is in the first part, in the first two, and so on, so that the translations of earlier
+    parts stay.
+    """
+    to_translate: list[TrainCorpus] = []
+    left = dict(enumerate(given, start=1))  # what no part has yet
+    for n_parts, (before, share) in enumerate(pairwise([0.0, *shares]), start=1):
+        if share == 1:
+            return [*to_translate, *left.values()], []
+        of_left, name = (share - before) / (1 - before), "" if n_parts == 1 else f".{n_parts}"
+        places = {n: folder / f"{n}{name}.tsv" for n in left}
+        parts = [part_of(one, places[n], of_left) for n, one in left.items()]
+        if n_parts == len(shares):
+            left = {n: one for n, one in left.items() if not given[n - 1].is_untranslated}
+        left = {n: part_of(one, places[n].with_suffix(".rest.tsv"), of_left, wanted=False) for n, one in left.items()}
+        to_translate += filter(_has_text, parts)  # a small corpus may have too few lines for a part
+        left = {n: one for n, one in left.items() if _has_text(one)}
+    return to_translate, [*left.values()]
+
+
+def _has_text(corpus: TrainCorpus) -> bool:
+    return any(path.stat().st_size for path in corpus.paths)
 
 
 def text_of(files: BundleFiles, text: Path | None = None, alone: bool | None = None) -> list[TrainCorpus]:

@@ -142,7 +142,7 @@ def _courses(files: BundleFiles, budget: str, translating_s: float, scratch: Pat
     text_s: dict[int, float] = {}  # seconds of preparing all text, by the number of pieces
     for shape in SHAPES:
         log.info(f"{shape}: measuring updates on a sample of the text")
-        cfg, _ = make.student_config(files, scratch, budget, shape, make.text_of(files), 1.0)
+        cfg, _ = make.student_config(files, scratch, budget, shape, make.text_of(files), [1.0])
         n_pieces = cfg.tokenizer.src.vocab_size
         folder = scratch / str(n_pieces)  # the shapes with the same vocabulary share the encoded text
         cfg, times = _sampled(cfg, folder)

@@ -94,6 +94,14 @@ def test_without_time_for_all_lines_the_others_stay_as_they_are(teacher, work, t
     ]
 
 
+def test_a_corpus_too_small_for_a_part_is_learnt_from_its_references(save_model, tmp_path, texts):
+    (tmp_path / "few.tsv").write_text("a\tb\nc\td\n")
+    files = read_bundle(save_model(tmp_path / "any", train=[texts, {"tsv": str(tmp_path / "few.tsv")}]))
+    cfg, others = make.student_config(files, tmp_path, "1h", "student-tiny", make.text_of(files), [0.3])
+    assert [corpus.paths[0].name for corpus in cfg.data.train] == ["1.tsv"], "no empty file for the teacher"
+    assert [corpus.paths[0].name for corpus in others] == ["1.rest.tsv", "2.rest.tsv"]
+
+
 def test_the_same_command_resumes_and_another_is_refused(teacher, work, tmp_path):
     out = tmp_path / "out"
     make_student(teacher, out, "60s")
@@ -107,7 +115,28 @@ def test_the_same_command_resumes_and_another_is_refused(teacher, work, tmp_path
         make_student(teacher, teacher, "60s")
 
 
-@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"share": null}'])
+def test_a_longer_budget_translates_more_lines_if_training_has_not_begun(teacher, work, tmp_path, monkeypatch, caplog):
+    caplog.set_level("INFO", "mtkit")
+    problem = BudgetError(Shortage("60s", 50.0, 20.0, 5.0, 0.0, enough=180.0))
+    with monkeypatch.context() as patch:
+        patch.setattr(make, "train", Mock(side_effect=problem))
+        for budget in ("60s", "61s", "90s"):  # a third of them has time for 200, 203 and 300 lines
+            work.sources.clear()
+            with pytest.raises(TrainingError):
+                make_student(teacher, tmp_path / "out", budget)
+            assert work.sources[:200] == SOURCES[1::2], "so that their translations stay"
+            assert work.sources[200:] == ([] if budget != "90s" else SOURCES[2::4])
+    assert "75% of them instead of 50%" in caplog.text
+    work.sources.clear()
+    make_student(teacher, tmp_path / "out", "90s")
+    assert work.sources == [*SOURCES[1::2], *SOURCES[2::4]]
+    assert [pair.src for pair in read_pairs(work.trained[0].data.train[2:])] == SOURCES[::4], "the others"
+    work.sources.clear()
+    make_student(teacher, tmp_path / "out", "10m")
+    assert work.trained[0].data == work.trained[1].data, "because training had begun"
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"share": null}', '{"shares": [null]}'])
 def test_a_damaged_record_of_an_earlier_start_is_named(teacher, tmp_path, content):
     record = make_student(teacher, tmp_path / "out", "60s").bundle.parent / "student.json"
     record.write_text(content)

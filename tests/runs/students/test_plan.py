@@ -79,7 +79,7 @@ def test_a_plan_prepares_a_sample_of_a_large_text(save_model, small_shape, tmp_p
     (tmp_path / "few.tsv").write_text("a\tb\nc\td\n")
     files = read_bundle(save_model(tmp_path / "any", train=[texts, {"tsv": str(tmp_path / "few.tsv")}]))
     monkeypatch.setattr(student_plan, "_PAIRS_PER_PIECE", 0.25)  # of 400 pieces
-    cfg, _ = make.student_config(files, tmp_path, "1h", "student-tiny", make.text_of(files), 1.0)
+    cfg, _ = make.student_config(files, tmp_path, "1h", "student-tiny", make.text_of(files), [1.0])
     sampled, times = student_plan._sampled(cfg, tmp_path / "scratch")
     many, few = sampled.data.train
     assert [len([*read_pairs([corpus])]) for corpus in (many, few)] == [99, 1], "400 and 2, times 100 / 402, but one"

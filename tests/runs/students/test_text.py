@@ -2,12 +2,14 @@
 
 import json
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from pretended_students import SOURCES
 
 from mtkit.data.corpus import read_pairs
 from mtkit.errors import ConfigError, DataError
+from mtkit.runs.students import make
 from mtkit.runs.students.make import make_student
 
 pytestmark = pytest.mark.usefixtures("work")
@@ -31,6 +33,27 @@ def test_both_texts_share_the_time_and_only_pairs_are_learnt_from_references(tea
     assert len(work.trained[0].data.train) == 3
     assert {pair.src: pair.tgt for pair in read_pairs([others])} == {line: f"target {line}" for line in SOURCES[::2]}
     assert "50% of 500 lines" in caplog.text and "others of the training text from their references" in caplog.text
+
+
+def test_a_longer_budget_translates_all_of_both_texts_after_a_part_of_them(teacher, work, mono, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(make, "train", Mock(side_effect=KeyboardInterrupt))
+        for budget in ("60s", "105s"):  # 200 and 350 of 500 lines
+            with pytest.raises(KeyboardInterrupt):
+                make_student(teacher, tmp_path / "out", budget, text=mono)
+    work.sources.clear()
+    work.references.clear()
+    make_student(teacher, tmp_path / "out", "10m", text=mono)
+    assert work.sources[:200] == [line for text in (SOURCES, mono.read_text().splitlines()) for line in in_fifths(text)]
+    assert sorted(work.sources) == sorted([*SOURCES, *mono.read_text().splitlines()]), "each once"
+    targets = dict(zip(work.sources, work.references, strict=True))
+    assert targets == {line: f"target {line}" if line in SOURCES else "" for line in work.sources}
+    assert len(work.trained[0].data.train) == 6, "two texts in three parts"
+
+
+def in_fifths(lines):
+    """Return two of each five lines, evenly spaced."""
+    return [line for n, line in enumerate(lines) if n % 5 in (2, 4)]
 
 
 def test_without_the_training_text_the_student_learns_the_other_text_alone(
