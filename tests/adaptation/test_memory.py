@@ -211,7 +211,7 @@ def test_of_several_files_of_general_text_the_log_says_what_each_is_taken_for(tm
 
 def test_beside_much_source_text_more_of_the_pairs_choose_the_weights(tmp_path):
     path = tsv(tmp_path / "general.tsv", [(f"line {i}", f"ligne {i}") for i in range(100)])
-    for n, n_dev in ((99, 25), (100, 40)):
+    for n, n_dev in ((99, 25), (100, 50)):
         more = write_lines(tmp_path / "more.txt", [f"more {i}" for i in range(n)])
         shutil.rmtree(tmp_path / "out", ignore_errors=True)
         general = prepare_general(
@@ -246,6 +246,7 @@ def test_the_training_text_of_the_base_is_mixed_in_but_not_measured(tmp_path):
     measured = {pair.src for pair in read_pairs([general.dev, general.test])}
     mixed = {pair.src for pair in read_pairs([general.mix])}
     assert {src.split()[0] for src in measured} == {"dev"} and not measured & mixed
+    assert len([*read_pairs([general.dev])]) == 30, "half of the 59 dev pairs, because there is other text to train on"
     assert {f"train {i}" for i in range(60) if i != 1} < mixed and not {"dev 1", "train 1"} & mixed
 
 
