@@ -41,7 +41,7 @@ from mtkit.translation.translator import Translator
 
 SETTINGS = "adaptation.json"
 _NEW_PIECES = "number of new pieces"  # one of its keys
-_BASE_TRANSLATIONS = "base-translations.json"
+_BASE_TRANSLATIONS, _OWN_TRANSLATIONS = "base-translations.json", "own-translations.json"  # to compare, to train on
 _EXTENDED = "extended"  # the folder of the base with new pieces
 _BUDGET, _TRAINING = "budget_s", "train_s"  # its keys: the whole time that training was planned for, and its part of it
 _SHARES = (0.0, 0.5, 0.75, 1.0)  # of the tuned weights, to try on dev
@@ -234,8 +234,7 @@ class _Adaptation:
         test, general_test = _Text.read(memory.test), _Text.read(general.test)
         memory_dev, general_dev = _Text.read(memory.dev), _Text.read(general.dev)
         base_model = load_model(self.base)
-        search = {"model": self.settings["model"], **self.base.config.decode.plain.model_dump(mode="json")}
-        kept = BaseTranslations(self.out / _BASE_TRANSLATIONS, search)
+        kept = self._kept(_BASE_TRANSLATIONS, self.base)
         if kept.missing(test.sources):
             self._translate(base_model, test.first(1), "first sentence")  # which takes longer: mtkit makes its kernels
 
@@ -257,6 +256,11 @@ class _Adaptation:
             general_dev = _Text(general_dev.sources, of_base(general_dev, "general dev, before"))
         later_s = self._later_s([test, general_test], [dev, general_dev], memory_dev, kept)
         return _Compared(test, before, general_test, general_before, dev, general_dev, later_s)
+
+    def _kept(self, name: str, model: BundleFiles) -> BaseTranslations:
+        """Return the translations in this file of OUT, if the model made them with the same search."""
+        search = model.config.decode.plain.model_dump(mode="json")
+        return BaseTranslations(self.out / name, {"model": self.settings["model"], **search})
 
     def _within(self, share: float, text: _Text, least: int, kept: BaseTranslations) -> _Text:
         """Return as many sentences as the base translates in this share of the budget, but at least these."""
@@ -345,6 +349,7 @@ class _Adaptation:
             {pair.src for part in ("train", "dev", "test") for pair in whole.pairs(part)},
             languages_of(self.base),
             Translator.from_bundles([greedy], threads=usable_cores()),
+            self._kept(_OWN_TRANSLATIONS, greedy),
             self.out / "general",
             n_mix=round(2 * mixed * len(train)),
             seconds=_FOR_MIX * self.seconds,

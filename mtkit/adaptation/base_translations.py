@@ -1,4 +1,4 @@
-"""Keep the base model's translations of what it is compared on, for another start, or a memory that has grown.
+"""Keep the base model's translations for another start, or for a memory that has grown.
 
 A file beside the parts of the memory has them by source, with the time that they took.
 """
@@ -19,7 +19,7 @@ class BaseTranslations:
         self._path = path
         empty: dict[str, Any] = {"search": dict(search), "seconds": 0.0, "translations": {}}
         stored: dict[str, Any] = parse_json(path.read_text(encoding="utf-8")) if path.exists() else empty
-        self._values: dict[str, Any] = stored if stored["search"] == empty["search"] else empty
+        self._values: dict[str, Any] = stored if stored.get("search") == empty["search"] else empty
         self._known: dict[str, str] = self._values["translations"]
 
     def missing(self, sources: Sequence[str]) -> list[str]:
@@ -28,6 +28,8 @@ class BaseTranslations:
 
     def add(self, sources: Sequence[str], translations: Sequence[str], seconds: float) -> None:
         """Keep translations in the file. seconds: the time that all of them took."""
+        if not sources:
+            return
         self._known |= zip(sources, translations, strict=True)
         self._values["seconds"] += seconds
         write_text(self._path, json.dumps(self._values, ensure_ascii=False, indent=0) + "\n")
@@ -35,6 +37,10 @@ class BaseTranslations:
     def of(self, sources: Sequence[str]) -> list[str]:
         """Return the translations of sources of which none is missing."""
         return [self._known[source] for source in sources]
+
+    def get(self, source: str, default: str) -> str:
+        """Return the translation of a source, or the default if it is missing."""
+        return self._known.get(source, default)
 
     def seconds_for(self, sources: Sequence[str]) -> float:
         """Return how long these would take, at the time that a character has taken so far; there must be one."""

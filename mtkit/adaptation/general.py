@@ -1,6 +1,5 @@
 """Keep what a model knows: its own translations of general text to train on, and other text to measure the loss by."""
 
-import json
 import math
 import time
 from collections.abc import Iterable, Iterator, Sequence, Set
@@ -8,13 +7,14 @@ from dataclasses import dataclass
 from itertools import islice, takewhile
 from pathlib import Path
 
+from mtkit.adaptation.base_translations import BaseTranslations
 from mtkit.bundle import BundleFiles
 from mtkit.config.data import CorpusFiles
 from mtkit.console import counted, log, progress_bar
 from mtkit.corpora.cleaning.sources import find_corpora
 from mtkit.data.corpus import count_pairs, evenly_spaced, first_missing, read_pairs
 from mtkit.errors import DataError
-from mtkit.files import atomic_folder, parse_json, write_text
+from mtkit.files import atomic_folder, write_text
 from mtkit.pair_files.lines import as_one_line, read_lines
 from mtkit.pair_files.one_file import EXTENSIONS, extension
 from mtkit.pair_files.pairs import Languages
@@ -29,7 +29,6 @@ _DEV_BESIDE_OTHERS = (0.5, 1000)  # other text gives enough to train on
 # 28,000 of 149,231 pairs cost general text 2.3 BLEU on dev, and less than one pass over all of them 1.3.
 _MOST_OF_BASE = 200_000
 _AT_ONCE = 64  # sentences between looks at the clock
-_CACHE = "own-translations.json"  # by source; beside the folder, so that it outlives the folder
 _HAS_REFERENCES = "references"  # the file that says so, and what the text is
 GIVEN, OF_BASE = "general text", "the base's dev text"
 
@@ -61,6 +60,7 @@ def prepare_general(
     held_out: Set[str],
     langs: Languages | None,
     translator: Translator,
+    kept: BaseTranslations,
     folder: Path,
     *,
     n_mix: int,
@@ -74,7 +74,7 @@ def prepare_general(
     Its dev text gives dev and test, too; if it has too few lines, only memory_sources are mixed in.
     memory_sources, held_out: the sources of the memory to train on, and the others; general text leaves all out.
     n_mix, seconds: the most sentences to translate for training, and the most time for that. The base's training text
-    keeps its references, from which the base has learned.
+    keeps its references, from which the base has learned. kept: what the translator has translated before.
     """
     if not folder.exists():
         known = {*memory_sources, *held_out}
@@ -104,7 +104,7 @@ def prepare_general(
             if has_references and is_separate:
                 write_text(scratch / _HAS_REFERENCES, GIVEN if paths else OF_BASE)
             if not is_trained_on:
-                rest = _mix(rest, n_mix, translator, seconds, folder.with_name(_CACHE))
+                rest = _mix(rest, n_mix, translator, seconds, kept)
             _write(scratch, "mix", rest)
     mix = folder / "mix.src", folder / "mix.tgt"
     dev, test = (_corpus(folder, part) if (folder / f"{part}.src").exists() else None for part in ("dev", "test"))
@@ -152,20 +152,19 @@ def _set_aside(pairs: list[tuple[str, str]], folder: Path, dev: tuple[float, int
 
 
 def _mix(
-    pairs: Sequence[tuple[str, str]], n: int, translator: Translator, seconds: float, cache: Path
+    pairs: Sequence[tuple[str, str]], n: int, translator: Translator, seconds: float, kept: BaseTranslations
 ) -> list[tuple[str, str]]:
     """Return up to n of the sources with the model's translations, or with their references where it has none.
 
-    seconds: the most time for translating. cache: the translations of an earlier call, which this one extends.
+    seconds: the most time for translating. kept: the translations of earlier calls, to which this one adds its own.
     """
-    known: dict[str, str] = parse_json(cache.read_text(encoding="utf-8")) if cache.exists() else {}
-    chosen = [pair for pair in pairs if pair[0] in known][:n]
-    chosen += evenly_spaced([pair for pair in pairs if pair[0] not in known], n - len(chosen))
-    missing = list(dict.fromkeys(src for src, _ in chosen if src not in known))
-    if new := dict(_translated(missing, translator, seconds)):
-        known |= new
-        write_text(cache, json.dumps(known, ensure_ascii=False, indent=0) + "\n")
-    mixed = dict.fromkeys((src, known.get(src, reference)) for src, reference in chosen)
+    untranslated = {*kept.missing([src for src, _ in pairs])}
+    chosen = [pair for pair in pairs if pair[0] not in untranslated][:n]
+    chosen += evenly_spaced([pair for pair in pairs if pair[0] in untranslated], n - len(chosen))
+    started = time.monotonic()
+    new = dict(_translated(kept.missing([src for src, _ in chosen]), translator, seconds))
+    kept.add([*new], [*new.values()], time.monotonic() - started)
+    mixed = dict.fromkeys((src, kept.get(src, reference)) for src, reference in chosen)
     return [pair for pair in mixed if pair[1].strip()]
 
 

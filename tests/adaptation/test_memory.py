@@ -11,6 +11,7 @@ from tiny_corpus import WORDS
 from tiny_models import write_lines
 
 from mtkit.adaptation import general as general_text
+from mtkit.adaptation.base_translations import BaseTranslations
 from mtkit.adaptation.general import prepare_general
 from mtkit.adaptation.memory import add_shortlist, prepare_memory
 from mtkit.bundle import add_to_bundle, read_bundle, save_bundle
@@ -48,6 +49,11 @@ def pairs():
         return " ".join("".join(draw.choices(letters, k=5)) for _ in range(8))
 
     return [(sentence("abcdefghijk"), sentence("lmnopqrstuv")) for _ in range(400)]
+
+
+def prepared(paths, memory_sources, held_out, langs, translator, folder, **options):
+    kept = BaseTranslations(folder.with_name("kept.json"), {})
+    return prepare_general(paths, memory_sources, held_out, langs, translator, kept, folder, **options)
 
 
 def tsv(path, pairs):
@@ -158,7 +164,7 @@ TRANSLATOR: Any = Shouting()
 def test_general_text_gives_sources_to_mix_in_and_references_to_measure_by(tmp_path):
     lines = [f"line {i}" for i in range(100)]
     path = tsv(tmp_path / "general.tsv", [(line, f"ligne {line}") for line in lines])
-    general = prepare_general([path], [], set(), ("en", "fr"), TRANSLATOR, tmp_path / "out", n_mix=20, seconds=1e9)
+    general = prepared([path], [], set(), ("en", "fr"), TRANSLATOR, tmp_path / "out", n_mix=20, seconds=1e9)
     read = {part: [pair[:2] for pair in read_pairs([getattr(general, part)])] for part in ("mix", "dev", "test")}
     assert [len(read[part]) for part in read] == [20, 25, 30] == [general.n_mix, 25, 30]
     assert general.has_references and all(tgt == f"ligne {src}" for part in ("dev", "test") for src, tgt in read[part])
@@ -168,7 +174,7 @@ def test_general_text_gives_sources_to_mix_in_and_references_to_measure_by(tmp_p
 
 def test_general_text_without_references_keeps_its_sources_to_compare_the_models_on(tmp_path):
     path = write_lines(tmp_path / "general.txt", [*(f"line {i}" for i in range(99)), "fault"])
-    general = prepare_general([path], [], set(), ("en", "fr"), TRANSLATOR, tmp_path / "out", n_mix=1000, seconds=1e9)
+    general = prepared([path], [], set(), ("en", "fr"), TRANSLATOR, tmp_path / "out", n_mix=1000, seconds=1e9)
     assert not general.has_references
     assert general.dev and general.test
     assert all(pair.src and not pair.tgt for pair in read_pairs([general.dev, general.test]))
@@ -183,7 +189,7 @@ def test_source_text_beside_pairs_is_mixed_in_but_does_not_judge(tmp_path):
     )
     for paths in ([tsv(tmp_path / "general.tsv", pairs), more], [*texts, more]):
         shutil.rmtree(tmp_path / "out", ignore_errors=True)
-        general = prepare_general(
+        general = prepared(
             paths, ["memory"], {"held"}, ("en", "fr"), TRANSLATOR, tmp_path / "out", n_mix=65, seconds=1e9
         )
         assert general.has_references and general.dev and general.test
@@ -202,7 +208,7 @@ def test_of_several_files_of_general_text_the_log_says_what_each_is_taken_for(tm
         for side, name in ((1, "a.fr"), (0, "a.en"), (0, "more.en"))
     )
     both = tsv(tmp_path / "both.tsv", rows)
-    prepare_general([both, fr, en, more], [], set(), ("en", "fr"), TRANSLATOR, tmp_path / "out", n_mix=9, seconds=1e9)
+    prepared([both, fr, en, more], [], set(), ("en", "fr"), TRANSLATOR, tmp_path / "out", n_mix=9, seconds=1e9)
     logged = log_text()
     assert f"{both} as pairs" in logged
     assert f"{en} with {fr} as pairs" in logged
@@ -214,22 +220,20 @@ def test_beside_much_source_text_more_of_the_pairs_choose_the_weights(tmp_path):
     for n, n_dev in ((99, 25), (100, 50)):
         more = write_lines(tmp_path / "more.txt", [f"more {i}" for i in range(n)])
         shutil.rmtree(tmp_path / "out", ignore_errors=True)
-        general = prepare_general(
-            [path, more], [], set(), ("en", "fr"), TRANSLATOR, tmp_path / "out", n_mix=99, seconds=1e9
-        )
+        general = prepared([path, more], [], set(), ("en", "fr"), TRANSLATOR, tmp_path / "out", n_mix=99, seconds=1e9)
         assert general.dev and general.test
         assert [len(list(read_pairs([text]))) for text in (general.dev, general.test)] == [n_dev, 30]
 
 
 def test_without_general_text_the_memorys_own_sources_are_mixed_in(tmp_path):
-    general = prepare_general([], ["a", "b", "b"], set(), None, TRANSLATOR, tmp_path / "out", n_mix=9, seconds=1e9)
+    general = prepared([], ["a", "b", "b"], set(), None, TRANSLATOR, tmp_path / "out", n_mix=9, seconds=1e9)
     assert [pair[:2] for pair in read_pairs([general.mix])] == [("a", "A"), ("b", "B")]
     assert general.dev is None and general.test is None
 
 
 def test_references_take_the_place_of_translations_for_which_there_is_no_time(tmp_path):
     path = tsv(tmp_path / "general.tsv", [(f"line {i}", f"ligne {i}") for i in range(100)])
-    general = prepare_general([path], [], set(), ("en", "fr"), TRANSLATOR, tmp_path / "out", n_mix=20, seconds=-1)
+    general = prepared([path], [], set(), ("en", "fr"), TRANSLATOR, tmp_path / "out", n_mix=20, seconds=-1)
     assert {pair.tgt.replace("ligne", "line") == pair.src for pair in read_pairs([general.mix])} == {True}
     assert general.n_mix == 20
 
@@ -239,7 +243,7 @@ def test_the_training_text_of_the_base_is_mixed_in_but_not_measured(tmp_path):
         CorpusFiles(tsv=tsv(tmp_path / f"{name}.tsv", [(f"{name} {i}", f"{name} fr {i}") for i in range(60)]))
         for name in ("dev", "train")
     )
-    general = prepare_general(
+    general = prepared(
         [], ["dev 1"], {"train 1"}, None, TRANSLATOR, tmp_path / "out", n_mix=99, seconds=1e9, of_base=([dev], [train])
     )
     assert general.dev and general.test
@@ -256,7 +260,7 @@ def test_of_a_large_training_text_pairs_from_everywhere_are_mixed_in(tmp_path, m
         CorpusFiles(tsv=tsv(tmp_path / f"{name}.tsv", [(f"{name} {i}", f"{name} fr {i}") for i in range(60)]))
         for name in ("dev", "train")
     )
-    general = prepare_general(
+    general = prepared(
         [], [], set(), None, TRANSLATOR, tmp_path / "out", n_mix=99, seconds=1e9, of_base=([dev], [train])
     )
     mixed = [pair.src for pair in read_pairs([general.mix])]
@@ -268,7 +272,7 @@ def test_what_the_model_has_translated_is_not_translated_again(tmp_path):
     lines = [f"line {i}" for i in range(8)]
     for name, n, sources in (("one", 6, lines[:6]), ("two", 9, lines[2:])):
         shutil.rmtree(tmp_path / "general", ignore_errors=True)
-        general = prepare_general([], sources, set(), None, translator, tmp_path / "general", n_mix=n, seconds=1e9)
+        general = prepared([], sources, set(), None, translator, tmp_path / "general", n_mix=n, seconds=1e9)
         assert {pair[:2] for pair in read_pairs([general.mix])} == {(src, src.upper()) for src in sources}, name
     assert translator.asked == lines
 
@@ -280,7 +284,7 @@ def test_general_text_is_translated_as_one_text_until_the_time_is_over(
     translator: Any = Shouting()
     monkeypatch.setattr(general_text, "time", SimpleNamespace(monotonic=lambda: float(len(translator.asked))))
     path = write_lines(tmp_path / "general.txt", [f"line {i}" for i in range(444)])
-    general = prepare_general([path], [], set(), None, translator, tmp_path / "out", n_mix=200, seconds=seconds)
+    general = prepared([path], [], set(), None, translator, tmp_path / "out", n_mix=200, seconds=seconds)
     assert (general.n_mix, translator.n_texts) == (n_translated, 1)
     told = f"translated {n_translated} of 200 general sentences in the time for them"
     assert (told in log_text()) == (n_translated < 200)
@@ -289,7 +293,7 @@ def test_general_text_is_translated_as_one_text_until_the_time_is_over(
 def test_general_text_leaves_out_the_memorys_own_sources(tmp_path):
     path = write_lines(tmp_path / "general.txt", [f"line {i}" for i in range(100)])
     memory, held_out = ["line 1", "line 2"], {"line 3", "line 4"}
-    general = prepare_general([path], memory, held_out, None, TRANSLATOR, tmp_path / "out", n_mix=100, seconds=1e9)
+    general = prepared([path], memory, held_out, None, TRANSLATOR, tmp_path / "out", n_mix=100, seconds=1e9)
     assert general.dev and general.test
     sources = {pair.src for pair in read_pairs([general.mix, general.dev, general.test])}
     assert len(sources) == 96 and not sources & {*memory, *held_out}
@@ -298,5 +302,5 @@ def test_general_text_leaves_out_the_memorys_own_sources(tmp_path):
 def test_too_little_general_text_is_refused_and_leaves_nothing(tmp_path):
     path = write_lines(tmp_path / "general.txt", ["line"] * 60)
     with pytest.raises(DataError, match=r"general\.txt: only 1 line"):
-        prepare_general([path], [], set(), None, TRANSLATOR, tmp_path / "out", n_mix=9, seconds=1e9)
+        prepared([path], [], set(), None, TRANSLATOR, tmp_path / "out", n_mix=9, seconds=1e9)
     assert not (tmp_path / "out").exists()

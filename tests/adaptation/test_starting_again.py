@@ -8,9 +8,11 @@ from tiny_models import save_tiny_bundle, write_lines
 from typer.testing import CliRunner
 
 from mtkit.adaptation import adapt as adapting
+from mtkit.adaptation import general as general_text
 from mtkit.cli import app
 from mtkit.config.durations import seconds_of
 from mtkit.errors import DataError
+from mtkit.files import parse_json
 from mtkit.training.update.budget import BudgetError, Shortage
 from mtkit.training.update.checkpoint import Checkpoints
 
@@ -123,7 +125,9 @@ def test_the_translations_of_another_base_are_not_used(base, memory, tmp_path, s
         return translate(self, model, text, what)
 
     monkeypatch.setattr(adapting._Adaptation, "_translate", listed)
+    monkeypatch.setattr(general_text, "_translated", lambda sources, *_: [(src, src.upper()) for src in sources])
     mtkit(base, memory, "--out", out)
+    first = {path: parse_json(path.read_text("utf-8"))["search"] for path in out.glob("*-translations.json")}
     with monkeypatch.context() as patch:
         patch.setattr(adapting, "as_read", Mock(side_effect=DataError("nothing to learn")))
         write_lines(memory, [*memory.read_text(encoding="utf-8").splitlines(), "one more\tun de plus"])
@@ -133,6 +137,8 @@ def test_the_translations_of_another_base_are_not_used(base, memory, tmp_path, s
     save_tiny_bundle(other, None, d_ff=48)
     mtkit(other, memory, "--out", out)
     assert "memory's test, before" in searched
+    assert {path.name for path in first} == {"base-translations.json", "own-translations.json"}
+    assert all(parse_json(path.read_text("utf-8"))["search"]["model"] != of["model"] for path, of in first.items())
 
 
 def test_a_memory_that_cannot_be_learned_leaves_the_folder_to_another(base, memory, tmp_path, stand_ins, monkeypatch):
