@@ -224,7 +224,10 @@ def usable_work(make_translator: Callable[[], Translator], settings: Synthesis) 
 
 def as_entries(corpora: Sequence[TrainCorpus]) -> str:
     """Return the corpora as YAML entries, indented as below data.train."""
-    entries = [corpus.model_dump(mode="json", exclude_defaults=True) for corpus in corpora]
+    entries = [
+        corpus.model_dump(mode="json", exclude_defaults=True) | ({"tgt": None} if corpus.is_untranslated else {})
+        for corpus in corpora
+    ]
     return textwrap.indent(format_yaml(entries), "    ")
 
 

@@ -91,7 +91,8 @@ def clean(
     else:
         config = loading.load_config(config_path, overrides or [])
         cfg = config.clean
-    files, languages = sources.find_corpora(corpora or [config_path or Path()], langs)
+    named = corpora or [config_path or Path()]
+    files, languages = sources.find_corpora(named, langs, needs_translations=False)
     cleaning.check_rules(cfg, languages)
     sources.require_regular_files(files)  # it is read several times
     if dry_run:
@@ -152,9 +153,9 @@ def _entries(corpora: Sequence[Any], outputs: Sequence[clean_outputs.Output]) ->
         log.warning("data.train[].scores belong to the text before cleaning: score the kept pairs again")
     cleaned = [
         corpus.model_copy(
-            update={**dict(zip(("src", "tgt"), output.kept, strict=True)), "scores": None, "min_score": None}
+            update={**dict(zip(("src", "tgt"), output.kept, strict=False)), "scores": None, "min_score": None}
         )
-        if len(output.kept) == 2
+        if len(output.kept) == 2 or corpus.is_untranslated
         else TrainCorpus(tsv=output.kept[0], tag=corpus.tag, weight=corpus.weight)
         for corpus, output in zip(corpora, outputs, strict=True)
     ]

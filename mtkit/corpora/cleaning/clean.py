@@ -8,7 +8,7 @@ from mtkit.config.cleaning import CleanConfig
 from mtkit.config.data import UNNAMED
 from mtkit.console import log
 from mtkit.corpora.cleaning.repair import check_steps, repair
-from mtkit.corpora.cleaning.rules import RULES, Verdicts, active_rules
+from mtkit.corpora.cleaning.rules import OF_TWO_SIDES, RULES, Verdicts, active_rules
 from mtkit.corpora.cleaning.window import Lines, Window
 from mtkit.pair_files.pairs import Pair
 from mtkit.quality.language import knows
@@ -54,18 +54,25 @@ def check_rules(cfg: CleanConfig, langs: tuple[str, str]) -> None:
 
 
 def judge(
-    pairs: Sequence[Pair], langs: tuple[str, str], cfg: CleanConfig, scores: Sequence[float] | None = None
+    pairs: Sequence[Pair],
+    langs: tuple[str, str],
+    cfg: CleanConfig,
+    scores: Sequence[float] | None = None,
+    *,
+    has_translations: bool = True,
 ) -> Judged:
     """Repair and judge consecutive pairs of one file. scores: of each pair, for the rule min_score.
 
+    has_translations: whether the pairs have target sides; otherwise the rules judge the source sides alone.
     A pair with a side of more than LONGEST_JUDGED characters is neither repaired nor judged: max_letters drops it, even
     where it is off.
     """
     long = _too_long(pairs)
     src = repair(["" if i in long else pair.src for i, pair in enumerate(pairs)], cfg.repair)
     tgt = repair(["" if i in long else pair.tgt for i, pair in enumerate(pairs)], cfg.repair)
-    window = Window(Lines(src, langs[0]), Lines(tgt, langs[1]), [pair.line for pair in pairs], scores)
-    alone = {name: RULES[name](window, cfg) if pairs else {} for name in active_rules(cfg)}
+    window = Window(Lines(src, langs[0]), Lines(tgt, langs[1]), [pair.line for pair in pairs], scores, has_translations)
+    idle = set() if has_translations else OF_TWO_SIDES
+    alone = {name: RULES[name](window, cfg) if pairs and name not in idle else {} for name in active_rules(cfg)}
     if long:
         alone = {name: {i: why for i, why in found.items() if i not in long} for name, found in alone.items()}
         alone["max_letters"] = {**alone["max_letters"], **long}

@@ -62,6 +62,10 @@ class Windows:
         """Return which of the corpora a window is from."""
         return self.windows[index][0]
 
+    def is_untranslated(self, index: int) -> bool:
+        """Return whether a window has text in the source language alone."""
+        return self.corpora[self.corpus(index)].is_untranslated
+
     def file(self, index: int) -> str:
         """Return the name of the file that a window's pairs are from, as `Pair` has it."""
         return self.windows[index][2].file

@@ -125,7 +125,7 @@ class _Judge:
     firsts: Sequence[int]  # of each window: the index of its first pair among those of all corpora
 
     def __call__(self, index: int, folder: Path) -> dict[str, int]:
-        pairs = self.windows.read(index)
+        pairs, has_translations = self.windows.read(index), not self.windows.is_untranslated(index)
         scores = np.load(self.scores, mmap_mode="r")[self.firsts[index] :] if self.scores else None
         counts: Counter[str] = Counter(pairs=len(pairs))
         src: list[str] = []
@@ -134,7 +134,7 @@ class _Judge:
         for start in range(0, len(pairs), _AT_ONCE):
             part = pairs[start : start + _AT_ONCE]
             own_scores = None if scores is None else scores[start : start + len(part)].tolist()
-            judged = judge(part, self.langs, self.cfg, own_scores)
+            judged = judge(part, self.langs, self.cfg, own_scores, has_translations=has_translations)
             src += judged.src
             tgt += judged.tgt
             rejections += [(start + i, *why) for i, why in enumerate(judged.rejections) if why is not None]
@@ -152,7 +152,8 @@ class _Judge:
         if self.cfg.near_duplicates:
             write_sketches(folder, [(src[i], tgt[i]) for i in left], left, [pairs[i].line for i in left])
         if self.cfg.translations != "all":
-            write_sources(folder, [src[i] for i in left], [tgt[i] for i in left], left)
+            translated = left if has_translations else []
+            write_sources(folder, [src[i] for i in translated], [tgt[i] for i in translated], translated)
         return dict(counts)
 
 
@@ -203,8 +204,10 @@ class _Write:
 
     def _write_kept(self, folder: Path, output: Output, kept: Sequence[tuple[str, str]]) -> None:
         names = output.shard_names
-        columns = [[f"{as_column(s)}\t{as_column(t)}\n" for s, t in kept]] if len(names) == 1 else []
-        columns = columns or [[f"{pair[side]}\n" for pair in kept] for side in (0, 1)]
+        if names[0].startswith("pairs"):
+            columns = [[f"{as_column(s)}\t{as_column(t)}\n" for s, t in kept]]
+        else:
+            columns = [[f"{pair[side]}\n" for pair in kept] for side in range(len(names))]
         for name, lines in zip(names, columns, strict=True):
             with open_output(folder / name) as out:
                 out.writelines(lines)

@@ -18,20 +18,21 @@ _REJECTED = ".rejected.tsv.gz"
 class Output:
     """The output files for the kept and the dropped pairs of some corpora."""
 
-    kept: tuple[Path, ...]  # a file of pairs, or one of each side
+    kept: tuple[Path, ...]  # a file of pairs, or one of each side, or of the source side alone
     rejected: Path
     corpora: range  # indices
+    has_translations: bool = True
 
     @property
     def shard_names(self) -> list[str]:
         """Return the names of the files of kept pairs in a shard, which can be joined to the output."""
-        sides = ("pairs",) if len(self.kept) == 1 else ("src", "tgt")
+        sides = ("src", "tgt")[: len(self.kept)] if len(self.kept) == 2 or not self.has_translations else ("pairs",)
         return [f"{side}{packing(path)}" for side, path in zip(sides, self.kept, strict=True)]
 
     @property
     def is_of_another_format(self) -> bool:
         """Whether the shards of kept pairs, which are TSV, are not in the format of the output."""
-        return len(self.kept) == 1 and extension(self.kept[0]) != ".tsv"
+        return self.has_translations and len(self.kept) == 1 and extension(self.kept[0]) != ".tsv"
 
     @property
     def rejected_name(self) -> str:
@@ -65,12 +66,13 @@ def output_for_each(folders: Sequence[Path], corpora: Sequence[CorpusFiles]) -> 
     folders[0].mkdir(parents=True, exist_ok=True)
     outputs: list[Output] = []
     for index, corpus in enumerate(corpora):
-        names = [corpus.src.name, corpus.tgt.name] if corpus.src and corpus.tgt else [_tsv_name(corpus)]
+        names = [path.name for path in corpus.paths] if corpus.src else [_tsv_name(corpus)]
         taken = {path.name for output in outputs for path in (*output.kept, output.rejected)}
         if taken.intersection([*names, names[0] + _REJECTED]):
             names = [f"{index + 1}-{name}" for name in names]
         kept = tuple(folders[0] / name for name in names)
-        outputs.append(Output(kept, folders[0] / (names[0] + _REJECTED), range(index, index + 1)))
+        rejected, own = folders[0] / (names[0] + _REJECTED), range(index, index + 1)
+        outputs.append(Output(kept, rejected, own, has_translations=not corpus.is_untranslated))
     _check(outputs, corpora)
     return outputs
 

@@ -254,6 +254,10 @@ RULES: dict[str, Rule] = {
 }
 
 
+# What they compare, text in the source language alone does not have.
+OF_TWO_SIDES = {rule.__name__ for rule in (max_length_ratio, copies, numbers, urls, placeholders, tags, repetition)}
+
+
 def active_rules(cfg: CleanConfig) -> list[str]:
     """Return the names of the rules that the settings do not switch off."""
     always = ("empty", "max_letters")  # without a limit of the config, max_letters still drops what is not a sentence
@@ -261,8 +265,7 @@ def active_rules(cfg: CleanConfig) -> list[str]:
 
 
 def _sides(window: Window) -> Iterator[tuple[Lines, str]]:
-    yield window.src, "source"
-    yield window.tgt, "target"
+    yield from zip(window.sides, ("source", "target"), strict=False)
 
 
 def _where(

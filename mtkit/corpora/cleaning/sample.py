@@ -68,7 +68,7 @@ def try_rules(corpora: Sequence[CorpusFiles], langs: tuple[str, str], cfg: Clean
             share = min(1.0, SAMPLE_PAIRS / max(1, result.n_pairs))
             for pairs in windows(_blocks(read_pairs([corpus]), size, share, bar.update), _AT_ONCE):
                 before = time.perf_counter()
-                result.add(pairs, judge(pairs, langs, cfg))
+                result.add(pairs, judge(pairs, langs, cfg, has_translations=not corpus.is_untranslated))
                 judging_s += time.perf_counter() - before
     reading_s = time.perf_counter() - started - judging_s
     for rule in active_rules(cfg):

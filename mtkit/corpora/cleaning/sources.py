@@ -25,14 +25,18 @@ _LONGEST_SHOWN = 70  # characters of --langs
 
 
 def find_corpora(
-    arguments: Sequence[Path], langs: str | None = None, encodings: Sequence[str] = ()
+    arguments: Sequence[Path],
+    langs: str | None = None,
+    encodings: Sequence[str] = (),
+    *,
+    needs_translations: bool = True,
 ) -> tuple[list[CorpusFiles], Languages]:
     """Return the corpora and their source and target language; UNNAMED if nothing shows the languages.
 
     An argument is a file with both sides, a config (its data.train is meant), or one of two text files in a row, the
     sides of one corpus. langs: such as "en-de"; default: a config's languages, those in the names of the files, or the
     files' own if they have two. encodings: of files that are not in UTF-8. Two text files whose names end in the
-    languages the other way round change places.
+    languages the other way round change places. needs_translations: of all corpora of a config.
     Raises DataError for a file that does not exist, UsageError for arguments that do not fit together.
     """
     wanted = None if langs is None else parse_langs(langs)
@@ -43,6 +47,8 @@ def find_corpora(
             files.append(_two_files(*argument, wanted))
         elif argument.suffix in (".yaml", ".yml"):
             data = load_config(argument).data
+            if needs_translations and any(corpus.is_untranslated for corpus in data.train):
+                raise _untranslated(argument, data.train)
             files += data.train
             configured += [(data.src_lang, data.tgt_lang)] * ((data.src_lang, data.tgt_lang) != UNNAMED)
         elif extension(argument) == ".tsv":
@@ -126,6 +132,13 @@ def _grouped(arguments: Sequence[Path]) -> Iterator[Path | tuple[Path, Path]]:
         if first == second:
             raise UsageError(f"{first}: named twice in a row; give source and target")
         yield first, second
+
+
+def _untranslated(config: Path, corpora: Sequence[CorpusFiles]) -> UsageError:
+    alone = ", ".join(str(corpus.src) for corpus in corpora if corpus.is_untranslated)
+    others = " ".join(str(path) for corpus in corpora if not corpus.is_untranslated for path in corpus.paths)
+    remedy = f"give the corpora with translations instead of the config: {others}" if others else "give other corpora"
+    return UsageError(f"{config}: this command needs translations, but {alone} has none (tgt: null); {remedy}")
 
 
 def _two_files(first: Path, second: Path, wanted: Languages | None) -> CorpusFiles:

@@ -151,11 +151,12 @@ class Window:
     tgt: Lines
     places: Sequence[int]  # of each pair: its line in its file, from 1
     scores: Sequence[float] | None = None  # of each pair, from outside
+    has_translations: bool = True  # otherwise, this is text in the source language alone
 
     @property
-    def sides(self) -> tuple[Lines, Lines]:
-        """Return the source and the target side."""
-        return self.src, self.tgt
+    def sides(self) -> tuple[Lines, ...]:
+        """Return the source and, if the text has translations, the target side."""
+        return (self.src, self.tgt) if self.has_translations else (self.src,)
 
     def __len__(self) -> int:
         return len(self.src)
