@@ -18,6 +18,7 @@ from mtkit.pages.page import write_page
 FILE, PAGE = "judgement.json", "report.html"
 ON_MEMORY = "agreement with the base on the memory's test"
 _METRICS: tuple[MetricName, ...] = ("BLEU", "chrF2")
+_TUNED_ALONE = "For text like the memory's alone, run/model has the tuned weights."
 _N_GAINS, _N_LOSSES = 8, 4  # examples
 
 
@@ -132,7 +133,7 @@ class Judgement:
             how_sure = "there are too few sentences for a test" if first.p is None else p_value(first.p)
             return (
                 f"The adapted model is not significantly better on the memory's test text ({figures}; {how_sure}). "
-                f"{remains}"
+                f"{remains}{self._gain_that_costs_too_much()}"
             )
         better = f"The adapted model is better on the memory's test text ({figures}; {p_value(first.p or 0.0)})"
         if self.loses_too_much:
@@ -140,12 +141,30 @@ class Judgement:
             return (
                 f"{better}, but it loses too much elsewhere ({self.general_of}: {lost.metric} {lost.before:.2f} "
                 f"before, {lost.after:.2f} after; at most {self.most_lost:g} may be lost). {remains} More general text "
-                "(--general) or a longer --budget may lead to a better one. For text like the memory's alone, "
-                "run/model has the tuned weights."
+                f"(--general) or a longer --budget may lead to a better one. {_TUNED_ALONE}"
             )
         if self.general_of == ON_MEMORY:
             return f"{better}. What it loses on other text is unknown: give such text with --general to measure it."
         return f"{better}."
+
+    def _gain_that_costs_too_much(self) -> str:
+        """Say that the tuned weights alone gain more, if the chosen mean has fewer of them for the general text."""
+        chosen = next((point for point in self.curve if point.is_chosen), None)
+        if chosen is None or chosen.general is None:
+            return ""
+        base, tuned = self.curve[0], self.curve[-1]
+        if (
+            chosen.share == tuned.share
+            or base.general is None
+            or tuned.general is None
+            or tuned.domain <= chosen.domain
+        ):
+            return ""
+        return (
+            f" The tuned weights alone gain more on dev ({base.domain:.2f} before, {tuned.domain:.2f} after), but lose "
+            f"too much elsewhere ({self.general_of}: {base.general:.2f} before, {tuned.general:.2f} after). "
+            f"{_TUNED_ALONE}"
+        )
 
     def lines(self) -> Iterator[str]:
         """Yield the judgement as a table for the terminal."""

@@ -1,9 +1,11 @@
 """What the scores of an adaptation say: whether the model is better, and what remains unknown."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from mtkit.adaptation.curve import Point
 from mtkit.adaptation.judgement import ON_MEMORY, Change, Judgement
 
 
@@ -33,6 +35,15 @@ def test_a_gain_at_a_significant_loss_elsewhere_is_not_better(lost, p, most_lost
     if not is_better:
         told = one.verdict()
         assert "general text: BLEU 40.00 before, 35.00 after" in told and "b remains" in told and "--general" in told
+
+
+def test_a_small_share_that_gains_nothing_is_told_beside_what_all_tuned_weights_do():
+    curve = [Point(0.0, 2.5, 40.5), Point(0.25, 3.0, 40.2, is_chosen=True), Point(1.0, 6.1, 38.9)]
+    told = replace(judged(22.0, 0.2, (40.0, 0.5), 0.5, "general text"), curve=curve).verdict()
+    assert "dev (2.50 before, 6.10 after)" in told and "general text: 40.50 before, 38.90 after" in told
+    assert "run/model" in told
+    for other in ([curve[0], replace(curve[2], is_chosen=True)], [*curve[:2], Point(1.0, 2.9, 38.9)]):
+        assert "run/model" not in replace(judged(22.0, 0.2), curve=other).verdict()
 
 
 def test_a_gain_without_general_text_tells_what_is_unknown():
