@@ -179,10 +179,9 @@ class Skeleton:
             is_source = filled.text == inline.source
             return [Edit(start, end, inline.source if is_source else render(filled.text))]
 
-        first = bisect_left(self._starts, start)
-        del self._starts[first:], self._places[first:]
-        self._starts.append(start)
-        self._places.append((len(self._segments), end))
+        inside = slice(bisect_left(self._starts, start), bisect_left(self._starts, end))  # not those that follow it
+        self._starts[inside] = [start]
+        self._places[inside] = [(len(self._segments), end)]
         self._segments.append(Segment(inline, place, put=put, write=write, lang=lang, foreign=foreign))
 
     def reading(self) -> Reading:

@@ -119,6 +119,12 @@ def test_both_copies_of_a_text_box_are_translated_and_move_as_a_whole():
     assert found.n_segments == 3
 
 
+def test_boxes_around_the_text_of_a_paragraph_are_translated():
+    raw = docx(paragraph(box(paragraph(run("first box"))) + run("one two") + box(paragraph(run("last box")))))
+    expected = document(paragraph(box(paragraph(run("FIRST BOX"))) + run("ONE TWO") + box(paragraph(run("LAST BOX")))))
+    assert joined(member(translated(raw, "docx", loud).raw, "word/document.xml")) == joined(expected)
+
+
 def test_boxes_inside_boxes_are_read_in_no_time():
     n = 30
     opened, closed = "<w:p><w:r><w:txbxContent>", f"</w:txbxContent></w:r>{run('b')}</w:p>"

@@ -64,6 +64,7 @@ FORMULA = '<table:table-cell office:value-type="string" table:formula'
         ("one.<text:s/><text:s text:c='2'/> Two", "one.<text:s/><text:s text:c='2'/> Two".upper()),
         ("one<text:tab/>two<text:line-break/>six", "ONE<text:tab/>TWO<text:line-break/>SIX"),
         (f"one{NOTE} two", f"ONE{NOTE.replace('in the note', 'IN THE NOTE')} TWO"),
+        (f"one two.{NOTE}", f"ONE TWO.{NOTE.replace('in the note', 'IN THE NOTE')}"),
         (f"{FRAME}one", f"{LOUD_FRAME}ONE"),
         (f"one {FRAME} {bold('two')}", f"ONE {LOUD_FRAME} {bold('TWO')}"),
         ("Page <text:page-number>one</text:page-number>", "PAGE <text:page-number>one</text:page-number>"),
