@@ -7,7 +7,7 @@ from functools import partial
 from mtkit.documents.document import Document, Part
 from mtkit.documents.office import ooxml
 from mtkit.documents.office.archive import Archive
-from mtkit.documents.office.ooxml import DRAWINGS, PREFIXES, PROPERTIES, Formats, Names, Reader
+from mtkit.documents.office.ooxml import DRAWINGS, PREFIXES, PROPERTIES, Formats, Names, Reader, add_element
 from mtkit.documents.office.runs import Item, Raw, RunStyle, add_paragraph, add_text
 from mtkit.documents.reading import Options
 from mtkit.documents.skeleton import Reading, Skeleton
@@ -30,7 +30,10 @@ _HEADER_CODE = re.compile(
     r"""&amp;(?:(?P<section>[LCR])|(?P<ampersand>&amp;)|(?:"|&quot;).*?(?:"|&quot;)|[0-9]+"""
     r"""|K[0-9A-F]{6}|K[0-9]{2}[+-][0-9]{3}|[A-Z])"""
 )
-_IN_SHEET = re.compile(r"<(?:[\w.-]+:)?(?:is|\w+Header|\w+Footer)\b|\s(?:prompt|promptTitle|error|errorTitle|tooltip)=")
+_IN_SHEET = re.compile(
+    r"""<(?:[\w.-]+:)?(?:is|\w+Header|\w+Footer)\b|\s(?:prompt|promptTitle|error|errorTitle|tooltip)="""
+    r"""|\st=["']str["'][^<>]*>\s*<(?:[\w.-]+:)?v\b"""
+)
 _REFERRING = ("worksheet", ".table", "pivotCacheDefinition", "sheet.main", "sheet.macroEnabled.main", "template.main")
 
 
@@ -78,6 +81,8 @@ def _read_texts(kept: Collection[str], xml: Xml) -> Reading:
     for index, (token, name) in enumerate(zip(xml.tokens, xml.names, strict=True)):
         if name == "x:c" and token.kind == "open":
             cell = xml.attribute(index, "r")
+            if (value := _text_value(xml, index)) and xml.content(value).strip().lower() not in kept:
+                add_element(skeleton, xml, value, f"cell {cell}")
         if name in _TEXTS and token.kind == "open":
             n_texts += 1
             items = list(_items(xml, skeleton, index, formats))
@@ -92,6 +97,14 @@ def _read_texts(kept: Collection[str], xml: Xml) -> Reading:
                 if attribute in _PROMPTS:
                     add_text(skeleton, found.start, found.end, found.value, attribute, xml_tokens.escape_value)
     return skeleton.reading()
+
+
+def _text_value(xml: Xml, cell: int) -> int | None:
+    """Return the value of a cell that holds its own text, as SheetJS writes it; with a formula it is a result."""
+    if xml.attribute(cell, "t") != "str":
+        return None
+    children = [child for child in xml.children(cell) if xml.names[child]]
+    return children[0] if [xml.names[child] for child in children] == ["x:v"] else None
 
 
 def _sections(text: str, start: int, end: int) -> Iterator[list[Item]]:

@@ -70,6 +70,18 @@ def test_texts_in_sheets_change_and_results_of_formulas_do_not():
     assert sheet.replace("<t>one", "<t>ONE").replace("fill this in", "FILL THIS IN") in found
 
 
+def test_a_cell_that_holds_its_own_text_changes_unless_a_formula_refers_to_it():
+    sheet = (
+        '<c r="A1" t="str"><v xml:space="preserve"> one &amp; two</v></c><c r="A2" t="str"><v>Yes</v></c>'
+        '<c r="A3" t="str"><f>IF(A2="Yes","one","no")</f><v>one</v></c><c r="A4" t="str"><v/></c>'
+    )
+    raw = xlsx("", sheet)
+    assert translated(raw, "xlsx").raw == raw
+    found = translated(raw, "xlsx", loud)
+    assert sheet.replace("one &amp; two", "ONE &amp; TWO") in member(found.raw, "xl/worksheets/sheet1.xml")
+    assert found.n_segments == 1
+
+
 def test_headers_of_pages_change_between_their_codes():
     header = '&amp;L&amp;"Arial,Bold"&amp;12one &amp;D two&amp;&amp;three&amp;CPage &amp;P of &amp;N&amp;R&amp;F'
     sheet = f"<headerFooter><oddHeader>{header}</oddHeader><evenFooter>plain</evenFooter></headerFooter>"
