@@ -157,6 +157,7 @@ class Names:
 
 
 _RUN = Names("a:r", "a:rPr", "a:t", keeps_space=False)
+_NUMBERS = frozenset(["c:numCache", "c:numLit"])  # of a chart; its other values are labels
 
 
 def read_drawing(xml: Xml, *, placeholders: bool = True, src_lang: str | None = None) -> Reading:
@@ -168,7 +169,8 @@ def read_drawing(xml: Xml, *, placeholders: bool = True, src_lang: str | None = 
     skeleton, formats, foreign = Skeleton(xml.text), Formats(xml, _RUN), foreign_runs(xml, "a:r", src_lang)
     n_paragraphs = skipped_until = 0
     for index, (token, name) in enumerate(zip(xml.tokens, xml.names, strict=True)):
-        if name == "p:sp" and token.kind == "open" and not placeholders and _is_placeholder(xml, index):
+        is_hidden = name == "p:sp" and token.kind == "open" and not placeholders and _is_placeholder(xml, index)
+        if is_hidden or (name in _NUMBERS and token.kind == "open"):
             skipped_until = xml.ends[index]
         if index < skipped_until:
             continue
@@ -176,10 +178,8 @@ def read_drawing(xml: Xml, *, placeholders: bool = True, src_lang: str | None = 
             n_paragraphs += 1
             items = list(_items(xml, skeleton, index, formats, foreign))
             add_paragraph(skeleton, items, formats.style, f"paragraph {n_paragraphs}")
-        elif name == "c:strCache" and token.kind == "open":
-            for value in range(index, xml.ends[index]):
-                if xml.names[value] == "c:v" and xml.tokens[value].kind == "open":
-                    add_element(skeleton, xml, value, "label")
+        elif name == "c:v" and token.kind == "open":
+            add_element(skeleton, xml, index, "label")
         else:
             add_alt_text(skeleton, xml, index, f"paragraph {n_paragraphs}")
     return skeleton.reading()

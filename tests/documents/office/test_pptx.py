@@ -69,11 +69,17 @@ def test_text_in_another_language_stays_and_is_listed():
     assert [note.kind for note in found.notes] == [CHECK, LEFT]
 
 
-def test_labels_of_charts_are_text_and_numbers_and_formulas_are_not():
-    text = (
-        "<c:strRef><c:f>Sheet1!A1</c:f><c:strCache><c:pt><c:v>cats</c:v></c:pt></c:strCache></c:strRef>"
-        "<c:numCache><c:v>one</c:v></c:numCache>"
-    )
+@pytest.mark.parametrize(
+    "label",
+    [
+        "<c:strRef><c:f>Sheet1!A1</c:f><c:strCache><c:pt><c:v>cats</c:v></c:pt></c:strCache></c:strRef>",
+        "<c:multiLvlStrCache><c:lvl><c:pt><c:v>cats</c:v></c:pt></c:lvl></c:multiLvlStrCache>",
+        "<c:cat><c:strLit><c:pt><c:v>cats</c:v></c:pt></c:strLit></c:cat>",
+        "<c:ser><c:tx><c:v>cats</c:v></c:tx></c:ser>",
+    ],
+)
+def test_labels_of_charts_are_text_and_numbers_and_formulas_are_not(label):
+    text = f"{label}<c:numCache><c:v>one</c:v></c:numCache><c:numLit><c:pt><c:v>two</c:v></c:pt></c:numLit>"
     assert changed("drawingml.chart", text) == text.replace("cats", "CATS")
 
 
