@@ -270,6 +270,6 @@ def _items(
                 yield Item(token.start, end, "text", text, format, lang=lang, own=markup if lang else ())
             else:
                 yield Item(token.start, end, "single", markup=markup)
-        elif name and name not in ("a:pPr", "a:endParaRPr", "a:r"):
+        elif name and name not in ("a:endParaRPr", "a:r"):  # PptxGenJS repeats a:pPr before each run
             markup = (Raw(None, skeleton.raw(token.start, end)),)
             yield Item(token.start, end, "single", "\n" if name == "a:br" else "", markup=markup)

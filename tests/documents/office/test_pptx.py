@@ -45,6 +45,8 @@ BOLD = '<a:rPr lang="en-US" b="1"/>'
          '<a:p><a:pPr/><a:r><a:rPr lang="en-US" dirty="0"/><a:t>ONE TWO</a:t></a:r></a:p>'),
         (f"<a:p><a:r><a:t>one </a:t></a:r><a:r>{BOLD}<a:t>two</a:t></a:r><a:endParaRPr/></a:p>",
          f"<a:p><a:r><a:t>ONE </a:t></a:r><a:r>{BOLD}<a:t>TWO</a:t></a:r><a:endParaRPr/></a:p>"),
+        (f"<a:p><a:pPr/><a:r><a:t>one </a:t></a:r><a:pPr/><a:r>{BOLD}<a:t>two</a:t></a:r></a:p>",
+         f"<a:p><a:pPr/><a:r><a:t>ONE </a:t></a:r><a:pPr/><a:r>{BOLD}<a:t>TWO</a:t></a:r></a:p>"),
         ("<a:p><a:r><a:t>one</a:t></a:r><a:br><a:rPr/></a:br><a:r><a:t>two</a:t></a:r></a:p>",
          "<a:p><a:r><a:t>ONE</a:t></a:r><a:br><a:rPr/></a:br><a:r><a:t>TWO</a:t></a:r></a:p>"),
         ('<a:p><a:r><a:t>at </a:t></a:r><a:fld type="slidenum"><a:t>one</a:t></a:fld></a:p>',
