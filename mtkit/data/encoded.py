@@ -134,7 +134,7 @@ class PairsInMemory:
 
 
 class EncodedCorpus:
-    """Sentence pairs as token ids, in the order of the text; made by `encode_corpus`.
+    """Sentence pairs as token ids, in the order of the text; made by `encode`.
 
     The arrays are memory-mapped files: the system reads parts on access, and counts them as memory of the process until
     `release`.

@@ -119,21 +119,6 @@ class PairEncoding:
         return EncodedCorpus(folder, files, fingerprint)
 
 
-def encode_corpus(
-    corpora: Sequence[CorpusFiles],
-    src_tokenizer: Tokenizer,
-    tgt_tokenizer: Tokenizer,
-    cache: Path,
-    *,
-    max_tokens: int | None,
-    max_length_ratio: float | None,
-    is_verified: bool = False,
-) -> EncodedCorpus:
-    """Encode the pairs of the corpora, as `encode` does; max_tokens, max_length_ratio: see `PairEncoding`."""
-    encoding = PairEncoding(src_tokenizer, tgt_tokenizer, max_tokens, max_length_ratio)
-    return encode(corpora, encoding, cache, is_verified=is_verified)
-
-
 def encode(
     corpora: Sequence[CorpusFiles], encoding: Encoding, cache: Path, *, is_verified: bool = False
 ) -> EncodedCorpus:
@@ -142,9 +127,7 @@ def encode(
     Leaves out examples with a blank text. is_verified: another process has just compared the cache with its checksums.
     Raises DataError if the text cannot be read or changes meanwhile, or if no example remains.
     """
-    checksums = text_checksums(corpora)
-    recipe = {"format": _FORMAT_VERSION, "text": checksums, **encoding.recipe(corpora)}
-    fingerprint = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()
+    fingerprint = fingerprint_of(corpora, encoding)
     folder = cache / fingerprint[:16]
     names = [corpus_name(corpus) for corpus in corpora]
     if folder.exists():
@@ -158,12 +141,18 @@ def encode(
             log.warning(f"{folder}: damaged, or written by an older mtkit ({error}); encoding the text again")
     with atomic_folder(folder) as temporary:
         _encode(corpora, encoding, temporary)
-        if text_checksums(corpora) != checksums:
+        if fingerprint_of(corpora, encoding) != fingerprint:
             raise DataError(f"{', '.join(names)}: the text changed while mtkit encoded it; wait until it is complete")
         _write_manifest(temporary)
     encoded = encoding.open(folder, names, fingerprint)
     log.info(f"{', '.join(names)}: {encoded.counts.described(encoded.words)}")
     return encoded
+
+
+def fingerprint_of(corpora: Sequence[CorpusFiles], encoding: Encoding) -> str:
+    """Return the checksum of the text of the corpora, and of everything else that its ids depend on."""
+    recipe = {"format": _FORMAT_VERSION, "text": text_checksums(corpora), **encoding.recipe(corpora)}
+    return hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()
 
 
 def _write_manifest(folder: Path) -> None:

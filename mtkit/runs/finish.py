@@ -7,11 +7,12 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
-from mtkit.bundle import CHOSEN, MANIFEST, load_network, read_bundle, save_bundle
+from mtkit.bundle import CHOSEN, MANIFEST, BundleFiles, load_network, read_bundle, save_bundle
 from mtkit.config.reading.differences import differences
 from mtkit.config.schema import Config
 from mtkit.config.training import TrainConfig
 from mtkit.console import counted, log
+from mtkit.data.corpus import first_missing
 from mtkit.distributed.weights import load_weights
 from mtkit.errors import BundleError, TrainingError
 from mtkit.files import MAKE_ROOM
@@ -20,6 +21,7 @@ from mtkit.runs.folder import chosen_keys
 from mtkit.runs.report import refresh_report
 from mtkit.training.metrics_log import scores_at_start
 from mtkit.training.preparation.learning_curve import LANGUAGES
+from mtkit.training.preparation.prepare import text_fingerprints
 from mtkit.training.preparation.prepared import Prepared
 from mtkit.training.update.schedule import limits_reached
 from mtkit.training.update.state import Scored, TrainState
@@ -104,7 +106,7 @@ def rehearse(run: Prepared, scores: DevScores) -> None:
 def finished_before(cfg: Config, run_dir: Path, state: TrainState) -> TrainResult | None:
     """Return the result of a run that has reached a limit and has its bundle; None if the run still has work to do.
 
-    Warns about a damaged bundle, which the run then writes again.
+    Warns about a damaged bundle, which the run then writes again. Raises ConfigError if the run's text has changed.
     """
     limits = limits_reached(cfg.train, state.progress())
     folder = run_dir / "model"
@@ -121,6 +123,7 @@ def finished_before(cfg: Config, run_dir: Path, state: TrainState) -> TrainResul
         limits = ["budget"]  # even if a quick last validation left some of it
     if not limits or training.get("step") != state.step:
         return None
+    _check_text(cfg, bundle, run_dir, state)
     refresh_report(run_dir)
     # Of these keys, commands such as make-student have an option only for the budget.
     more = " and ".join("give a longer budget" if key == "budget" else f"raise train.{key}" for key in limits)
@@ -138,6 +141,13 @@ def finished_before(cfg: Config, run_dir: Path, state: TrainState) -> TrainResul
         listed = "; ".join(f"decode.{key}: {old} there, {new} here" for key, old, new in changed)
         log.warning(f"{folder} keeps its settings: {listed}; give `mtkit {command}` other values with --set")
     return TrainResult(folder, state.step, ", ".join(limits), training["dev"], tuple(training["averaged_steps"]))
+
+
+def _check_text(cfg: Config, bundle: BundleFiles, run_dir: Path, state: TrainState) -> None:
+    """Raise ConfigError if text of a finished run has changed; a run whose text is gone stays finished."""
+    scores = [one.scores for one in cfg.data.train if one.scores is not None]
+    if first_missing([*cfg.data.train, *cfg.data.dev]) is None and all(path.exists() for path in scores):
+        state.check_text(run_dir, *text_fingerprints(cfg, (bundle.src_tokenizer, bundle.tgt_tokenizer)))
 
 
 def _load_chosen(run: Prepared, state: TrainState, model: Network) -> tuple[list[int], DevScores]:

@@ -8,7 +8,7 @@ from mtkit.data.batching import BATCH_ORDER
 from mtkit.data.corpus import corpus_name
 from mtkit.data.feed import Position
 from mtkit.data.mixture import uses
-from mtkit.errors import CheckpointError, ConfigError, TrainingError
+from mtkit.errors import CheckpointError, TrainingError
 from mtkit.model.network import Network
 from mtkit.runtime import environment, is_out_of_memory
 from mtkit.training.interruption import StopRequest, stop_request
@@ -61,14 +61,8 @@ class Trainer:
 
     def resume(self, start: Checkpoint | Start) -> None:
         """Go back to a checkpoint, or to the start. Raises ConfigError if the checkpoint belongs to other text."""
-        state, now = start.state, self.state
-        for part in ("train", "dev"):
-            key = f"{part}_fingerprint"
-            if getattr(state, key) != getattr(now, key):
-                raise ConfigError(
-                    f"{self.run_dir}: the text of data.{part}, or a tokenizer, has changed since this run started; "
-                    "start a new run (another run_dir), or restore it"
-                )
+        state = start.state
+        state.check_text(self.run_dir, self.state.train_fingerprint, self.state.dev_fingerprint)
         try:
             self._load(start)
         except (RuntimeError, ValueError, KeyError, TypeError, AttributeError) as error:  # undamaged, but forged

@@ -11,7 +11,7 @@ from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.data import encoding
 from mtkit.data.corpus import read_pairs
 from mtkit.data.encoded import EncodeCounts, concatenate
-from mtkit.data.encoding import encode_corpus
+from mtkit.data.encoding import PairEncoding
 from mtkit.errors import DataError
 from mtkit.files import sha256_file
 from mtkit.tokens.tokenizer import Tokenizer, train_tokenizer
@@ -22,16 +22,8 @@ def encode(tokenizers, tmp_path):
     """encode(corpora, max_tokens=None, max_length_ratio=None, tokenizers=...) into tmp_path/cache."""
 
     def call(*corpora, max_tokens=None, max_length_ratio=None, tokenizers=tokenizers, is_verified=False):
-        src, tgt = tokenizers
-        return encode_corpus(
-            corpora,
-            src,
-            tgt,
-            tmp_path / "cache",
-            max_tokens=max_tokens,
-            max_length_ratio=max_length_ratio,
-            is_verified=is_verified,
-        )
+        of_pairs = PairEncoding(*tokenizers, max_tokens, max_length_ratio)
+        return encoding.encode(corpora, of_pairs, tmp_path / "cache", is_verified=is_verified)
 
     return call
 
@@ -300,9 +292,8 @@ def test_ids_take_two_bytes_where_the_vocabulary_allows_it_and_four_elsewhere(tm
         vocab_size = 2**16
 
     files = write_corpus(["65536 7"], ["65535 8"])
-    filters: dict[str, Any] = {"max_tokens": None, "max_length_ratio": None}
     many, fits = cast(Tokenizer, ManyPieces()), cast(Tokenizer, JustFits())
-    corpus = encode_corpus([files], many, fits, tmp_path / "cache", **filters)
+    corpus = encoding.encode([files], PairEncoding(many, fits, None, None), tmp_path / "cache")
     assert (corpus.src[0].tolist(), corpus.src.ids.dtype) == ([65536, 7], np.uint32)
     assert (corpus.tgt[0].tolist(), corpus.tgt.ids.dtype) == ([65535, 8], np.uint16)
 

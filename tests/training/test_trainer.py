@@ -400,6 +400,22 @@ def test_other_text_is_refused_once_there_are_checkpoints(config_of, copied_run,
     assert (copied_run / "config.yaml").read_text() == before
 
 
+@pytest.mark.parametrize("part", ["train", "dev"])
+def test_a_finished_run_is_refused_once_its_text_has_changed(config_of, corpus, tmp_path, part):
+    def copied(files):
+        return {side: tmp_path / shutil.copy(path, tmp_path) for side, path in files.items()}
+
+    data = {**corpus, "train": [copied(files) for files in corpus["train"]], "dev": copied(corpus["dev"])}
+    train(config_of(tmp_path / "run", data=data, max_steps=5))
+    changed = data["train"][0]["tgt"] if part == "train" else data["dev"]["tgt"]
+    lines = changed.read_text().splitlines(keepends=True)
+    changed.write_text("".join([*lines[1:], lines[0]]))
+    with pytest.raises(ConfigError, match=rf"data\.{part}\b.* changed .*another run_dir"):
+        train(config_of(tmp_path / "run", data=data, max_steps=5))
+    changed.unlink()
+    assert train(config_of(tmp_path / "run", data=data, max_steps=5)).steps == 5, "without the text, it stays finished"
+
+
 def test_text_that_has_only_moved_is_accepted(config_of, copied_run, corpus, tmp_path):
     [files] = corpus["train"]
     moved = {side: shutil.copy(path, tmp_path / f"moved.{side}") for side, path in files.items()}

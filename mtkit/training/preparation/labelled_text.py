@@ -149,20 +149,26 @@ def prepare_labelled(cfg: Config, run_dir: Path, *, is_verified: bool) -> Labell
 
     is_verified: another process of this machine has just verified the encoded text.
     """
-    data, cache, labelling = cfg.data, run_dir / "cache", labelling_of(cfg)
+    data, cache = cfg.data, run_dir / "cache"
     require_files("data.train", data.train)
     require_scores(data)
     for corpus in data.dev:
         require_files(corpus.key, [corpus])
     tokenizers = run_tokenizers(cfg, run_dir)
-    encoding = partial(LabelEncoding, tokenizers[0], labelling)
+    of_train, of_dev = label_encodings(cfg, tokenizers)
     # dev first: it is small, and a mistake in it shows before hours of other work
-    dev = [encode([corpus], encoding(longest_text(cfg)), cache, is_verified=is_verified) for corpus in data.dev]
+    dev = [encode([corpus], of_dev, cache, is_verified=is_verified) for corpus in data.dev]
     _require_both_labels(cfg, dev)
-    train = encode(data.train, encoding(data.max_tokens), cache, is_verified=is_verified)
+    train = encode(data.train, of_train, cache, is_verified=is_verified)
     if not is_verified:  # else the other process warns
         _warn_of_missing_labels(cfg, train, dev)
     return LabelledText(cfg, tokenizers, train, dev)
+
+
+def label_encodings(cfg: Config, tokenizers: tuple[Tokenizer, Tokenizer]) -> tuple[LabelEncoding, LabelEncoding]:
+    """Return how a run encodes its training text and its dev sets."""
+    encoding = partial(LabelEncoding, tokenizers[0], labelling_of(cfg))
+    return encoding(cfg.data.max_tokens), encoding(longest_text(cfg))
 
 
 def _warn_of_missing_labels(cfg: Config, train: EncodedCorpus, dev: Sequence[EncodedCorpus]) -> None:

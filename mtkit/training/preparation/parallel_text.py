@@ -25,7 +25,7 @@ from mtkit.config.schema import Config
 from mtkit.console import counted, log
 from mtkit.data.corpus import read_pairs, read_side, require_files
 from mtkit.data.encoded import EncodedCorpus
-from mtkit.data.encoding import encode_corpus
+from mtkit.data.encoding import PairEncoding, encode
 from mtkit.data.feed import Sampler
 from mtkit.data.mixture import require_scores
 from mtkit.data.modifiers import PairSampler
@@ -197,12 +197,18 @@ def prepare_pairs(cfg: Config, run_dir: Path, *, is_verified: bool) -> ParallelT
                 f"{corpus.key} has no tag, but every corpus of data.train has one, so training never shows the model "
                 f"text like that of validations; set its tag, for example to {data.train[0].tag}"
             )
-    encode = partial(encode_corpus, is_verified=is_verified)
-    train = encode(data.train, *tokenizers, cache, max_tokens=data.max_tokens, max_length_ratio=data.max_length_ratio)
+    of_train, of_dev = pair_encodings(cfg, tokenizers)
+    train = encode(data.train, of_train, cache, is_verified=is_verified)
     check_texts(cfg, tokenizers, train)
-    longest = cfg.model.max_positions - 1 if cfg.model.positions == "learned" else None
-    dev = [encode([corpus], *tokenizers, cache, max_tokens=longest, max_length_ratio=None) for corpus in data.dev]
+    dev = [encode([corpus], of_dev, cache, is_verified=is_verified) for corpus in data.dev]
     return ParallelText(cfg, tokenizers, train, dev, dev_pairs, suite)
+
+
+def pair_encodings(cfg: Config, tokenizers: tuple[Tokenizer, Tokenizer]) -> tuple[PairEncoding, PairEncoding]:
+    """Return how a run encodes its training text and its dev sets."""
+    longest = cfg.model.max_positions - 1 if cfg.model.positions == "learned" else None
+    of_train = PairEncoding(*tokenizers, cfg.data.max_tokens, cfg.data.max_length_ratio)
+    return of_train, PairEncoding(*tokenizers, longest, None)
 
 
 def read_dev(corpus: DevCorpus) -> list[Pair]:

@@ -10,6 +10,7 @@ from mtkit.config.data import CorpusFiles
 from mtkit.config.schema import Config
 from mtkit.console import counted, log
 from mtkit.data.corpus import first_missing
+from mtkit.data.encoding import fingerprint_of
 from mtkit.data.feed import BatchStream
 from mtkit.data.mixture import Mixture, mixtures_of, require_scores
 from mtkit.data.overlap import (
@@ -33,17 +34,19 @@ from mtkit.runtime import (
     log_missing_numba,
     set_threads,
 )
+from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.training.preparation.auto_batch import available_memory
 from mtkit.training.preparation.choices import choose_batches, choose_learning, choose_validation
-from mtkit.training.preparation.labelled_text import prepare_labelled
+from mtkit.training.preparation.labelled_text import label_encodings, prepare_labelled
 from mtkit.training.preparation.orientation import check_file_names
-from mtkit.training.preparation.parallel_text import prepare_pairs, read_dev
-from mtkit.training.preparation.prepared import Prepared
+from mtkit.training.preparation.parallel_text import pair_encodings, prepare_pairs, read_dev
+from mtkit.training.preparation.prepared import Prepared, with_scores
 from mtkit.training.preparation.run_tokenizers import check_tags
 from mtkit.training.preparation.text import TrainingText
 from mtkit.training.preparation.warm_start import check_freeze, check_tags_of_start, freeze, load_start
 from mtkit.training.update.checkpoint import Checkpoints
 from mtkit.training.update.optimizer_step import Updater
+from mtkit.training.validation.dev_sets import of_all_sets
 
 
 def prepare_text(cfg: Config, run_dir: Path, *, is_verified: bool) -> TrainingText:
@@ -51,6 +54,13 @@ def prepare_text(cfg: Config, run_dir: Path, *, is_verified: bool) -> TrainingTe
     if cfg.task == "classify":
         return prepare_labelled(cfg, run_dir, is_verified=is_verified)
     return prepare_pairs(cfg, run_dir, is_verified=is_verified)
+
+
+def text_fingerprints(cfg: Config, tokenizers: tuple[Tokenizer, Tokenizer]) -> tuple[str, str]:
+    """Return the fingerprints of data.train and data.dev that a run with these tokenizers records, without encoding."""
+    of_train, of_dev = (label_encodings if cfg.task == "classify" else pair_encodings)(cfg, tokenizers)
+    train = with_scores(fingerprint_of(cfg.data.train, of_train), cfg.data)
+    return train, of_all_sets([fingerprint_of([corpus], of_dev) for corpus in cfg.data.dev])
 
 
 def check_early(cfg: Config, processes: Communicator = ALONE) -> None:

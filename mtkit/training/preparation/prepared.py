@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from mtkit.config.data import DataConfig
 from mtkit.config.schema import Config
 from mtkit.data.corpus import corpus_name
 from mtkit.data.encoded import EncodedCorpus
@@ -46,8 +47,7 @@ class Prepared:
     @property
     def train_fingerprint(self) -> str:
         """The checksum of the encoded training text, and of the scores that select its pairs."""
-        text, scores = self.corpus.fingerprint, scores_fingerprint(self.cfg.data)
-        return hashlib.sha256((text + scores).encode()).hexdigest() if scores else text
+        return with_scores(self.corpus.fingerprint, self.cfg.data)
 
     @property
     def epoch_size(self) -> EpochSize:
@@ -93,3 +93,9 @@ class Prepared:
     def draws(self) -> list[list[Draw]]:
         """The number of pairs that an epoch draws from each corpus, by stage."""
         return [draws_of(mixture, self.corpus) for mixture in self.mixtures]
+
+
+def with_scores(text: str, data: DataConfig) -> str:
+    """Return the checksum of the training text together with its scores. text: the checksum of the encoded text."""
+    scores = scores_fingerprint(data)
+    return hashlib.sha256((text + scores).encode()).hexdigest() if scores else text

@@ -4,12 +4,14 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Self
 
 from pydantic import TypeAdapter, ValidationError
 
 from mtkit.data.batching import BATCH_ORDER
 from mtkit.data.feed import Position
+from mtkit.errors import ConfigError
 from mtkit.training.update.budget import Timing
 from mtkit.training.update.divergence import DivergenceDetector, Recovery
 from mtkit.training.update.schedule import Progress
@@ -100,6 +102,16 @@ class TrainState:
     def progress(self) -> Progress:
         """Return what the schedule and the limits depend on."""
         return Progress(self.step, self.position.epochs, self.seconds / 60, self.bad_validations, self.timing)
+
+    def check_text(self, run_dir: Path, train_fingerprint: str, dev_fingerprint: str) -> None:
+        """Raise ConfigError if the run has learned from text with other fingerprints, or was validated on it."""
+        then = {"data.train": self.train_fingerprint, "data.dev": self.dev_fingerprint}
+        for key, now in zip(then, (train_fingerprint, dev_fingerprint), strict=True):
+            if then[key] != now:
+                raise ConfigError(
+                    f"{run_dir}: the text of {key}, or a tokenizer, has changed since this run started; start a new "
+                    "run (another run_dir), or restore it"
+                )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state as JSON values."""

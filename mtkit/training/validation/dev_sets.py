@@ -78,7 +78,7 @@ class SeveralDevSets:
     @property
     def fingerprint(self) -> str:
         """The checksum of all sets, as encoded."""
-        return hashlib.sha256("\n".join(part.fingerprint for part in self.parts).encode()).hexdigest()
+        return of_all_sets([part.fingerprint for part in self.parts])
 
     @property
     def n_pairs(self) -> int:
@@ -129,6 +129,11 @@ class SeveralDevSets:
     def _each(self, scores: DevScores) -> list[tuple[Validator, DevScores]]:
         assert isinstance(scores, SeveralScores)
         return list(zip(self.parts, scores.parts, strict=True))
+
+
+def of_all_sets(fingerprints: Sequence[str]) -> str:
+    """Return the checksum of the dev sets from those of each of them."""
+    return fingerprints[0] if len(fingerprints) == 1 else hashlib.sha256("\n".join(fingerprints).encode()).hexdigest()
 
 
 def validator_of(cfg: Config, make: Callable[[int, int | None], Validator], sizes: Sequence[int]) -> Validator:
