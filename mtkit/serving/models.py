@@ -155,7 +155,7 @@ def _model_of(files: BundleFiles) -> Model:
             f"{files.folder}: its config does not name its languages; train it with data.src_lang and data.tgt_lang"
         )
     return Model(
-        ModelVersion(files.folder, fingerprint(files.manifest)),
+        ModelVersion(files.folder, fingerprint(files)),
         normal_code(data.src_lang),
         normal_code(data.tgt_lang),
         decode.mbr_samples or decode.beam_size,

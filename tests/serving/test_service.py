@@ -346,9 +346,34 @@ def test_a_new_version_of_a_bundle_is_served_after_a_reload(in_threads, tmp_path
         running.end()
 
 
+@pytest.mark.parametrize(
+    ("key", "lines"),
+    [
+        ("memory", ["It rains.\tIl pleut.", "It rains.\tIl pleut !"]),
+        ("terminology", ["source\ttarget\nrains\tpleut", "source\ttarget\nrains\ttombe"]),
+    ],
+)
+def test_another_memory_or_terminology_is_used_after_a_reload(in_threads, tmp_path, key, lines):
+    folder, path = bundle_of(tmp_path / "model", "en", "fr"), tmp_path / "pairs.en-fr.tsv"
+    wanted = []
+    for line in lines:
+        path.write_text(f"{line}\n")
+        wanted.append(mtkit.Translator.load(folder, **{key: path}).translate(["It rains."])[0])
+    assert wanted[0] != wanted[1]
+    path.write_text(f"{lines[0]}\n")
+    running = Running(ServeConfig(models=[folder], decode={key: str(path)}, workers=1, limits=PATIENT))
+    try:
+        assert translate(running, "It rains.").text == wanted[0]
+        path.write_text(f"{lines[1]}\n")
+        running.call(running.service.reload())
+        assert translate(running, "It rains.").text == wanted[1]
+    finally:
+        running.end()
+
+
 def test_what_a_worker_loads_later_is_of_the_same_version(tmp_path):
     folder = bundle_of(tmp_path / "served" / "model", "en", "fr")
-    model = LoadedModel(ModelVersion(folder, fingerprint(read_bundle(folder).manifest)), [])
+    model = LoadedModel(ModelVersion(folder, fingerprint(read_bundle(folder))), [])
     translator = SimpleNamespace(engine=SimpleNamespace(name="ctranslate2"))  # beside it, terms need the native engine
     model.__dict__["translator"] = translator
     shutil.rmtree(folder)

@@ -1,12 +1,14 @@
 """The work for workers: a task, with the model and the options that all items of a batch share."""
 
 import json
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
+from mtkit.bundle import BundleFiles
+from mtkit.files import sha256_file
 from mtkit.text.placeholders import PROSE
 
 Task = Literal["translate", "words", "alternatives"]
@@ -14,7 +16,7 @@ Task = Literal["translate", "words", "alternatives"]
 
 @dataclass(frozen=True)
 class ModelVersion:
-    """A bundle as it was when the service verified it."""
+    """A bundle, with its terminology and memory, as it was when the service verified it."""
 
     folder: Path
     fingerprint: str
@@ -33,9 +35,10 @@ class ModelVersion:
         return f"{self.folder} ({self.fingerprint[:12]})"
 
 
-def fingerprint(manifest: Mapping[str, Any]) -> str:
-    """Return the identity of this version of a bundle, from the checksums of its files."""
-    return sha256(json.dumps(manifest["sha256"], sort_keys=True).encode()).hexdigest()
+def fingerprint(files: BundleFiles) -> str:
+    """Return the identity of this version of a bundle and of the files that its decode section names."""
+    named = {key: sha256_file(path) for key, path in files.config.decode.files.items() if path and path.is_file()}
+    return sha256(json.dumps({**files.manifest["sha256"], **named}, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)

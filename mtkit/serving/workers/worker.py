@@ -48,9 +48,10 @@ class LoadedModel:
 
     def _read(self, *overrides: str) -> BundleFiles:
         files = read_bundle(self._version.folder, [*self._overrides, "decode.workers=1", *overrides])
-        if fingerprint(files.manifest) != self._version.fingerprint:
+        if fingerprint(files) != self._version.fingerprint:
             raise BundleError(
-                f"{self._version.folder}: the bundle has changed since the service read it; reload the models"
+                f"{self._version.folder}: the bundle has changed since the service read it, or the file of its "
+                "decode.terminology or decode.memory has; reload the models"
             )
         return files
 
