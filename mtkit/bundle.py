@@ -74,6 +74,11 @@ class BundleFiles:
     start_id: int | None = field(default=None, kw_only=True)
 
     @property
+    def shaping_checksums(self) -> list[str]:
+        """The checksums of the files that identify the model."""
+        return [self.manifest["sha256"][name] for name in SHAPING_FILES]
+
+    @property
     def language_id(self) -> int | None:
         """The token of the target language, for a model of many: <start> for the language that the weights are for."""
         if not self.config.model.end_first:

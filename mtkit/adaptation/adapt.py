@@ -16,7 +16,7 @@ from mtkit.adaptation.general import General, prepare_general, text_of
 from mtkit.adaptation.judgement import FILE, ON_MEMORY, Judgement, changes_of, examples_of
 from mtkit.adaptation.memory import Memory, add_shortlist, has_grown, is_prepared, languages_of, prepare_memory
 from mtkit.adaptation.reading import as_read
-from mtkit.bundle import MANIFEST, SHAPING_FILES, BundleFiles, load_model, read_bundle
+from mtkit.bundle import MANIFEST, BundleFiles, load_model, read_bundle
 from mtkit.config.data import CorpusFiles
 from mtkit.config.durations import duration_of, seconds_of
 from mtkit.config.schema import Config
@@ -130,7 +130,7 @@ def _settings(
     unsuitable. Raises ConfigError for any other adaptation.
     """
     now = {
-        "model": [base.manifest["sha256"][name] for name in SHAPING_FILES],
+        "model": base.shaping_checksums,
         "memory": [sha256_file(path) for path in memory if path.is_file()],
         "general text": [sha256_file(path) for path in general if path.is_file()],
         _NEW_PIECES: n_new_pieces,

@@ -5,7 +5,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from mtkit.bundle import SHAPING_FILES, find_model, read_bundle
+from mtkit.bundle import find_model, read_bundle
 from mtkit.config.reading.differences import differences
 from mtkit.config.reading.loading import dump_config, load_written_config
 from mtkit.config.schema import Config
@@ -55,6 +55,26 @@ def check_run(cfg: Config, *, started: bool) -> None:
         raise ConfigError(
             f"{cfg.run_dir} holds a run with other settings:\n{listed}\n"
             "start a new run (another run_dir), or restore these keys to continue that one"
+        )
+
+
+def check_start(cfg: Config, checksums: list[str]) -> None:
+    """Raise ConfigError if train.init_from holds another model than the one with these checksums.
+
+    A model that is gone does not matter, because the run has its own weights. checksums: as the run recorded them;
+    empty: unknown.
+    """
+    start = cfg.train.init_from
+    if not start or not checksums:
+        return
+    try:
+        is_other = _shaping_checksums(start) != checksums
+    except BundleError:
+        return
+    if is_other:
+        raise ConfigError(
+            f"train.init_from={start}: another model than the one that {cfg.run_dir} started from; choose another "
+            "run_dir to start from this model, or move it away to continue the run"
         )
 
 
@@ -164,8 +184,7 @@ def _are_one_model(then: Path, now: Path) -> bool:
 
 
 def _shaping_checksums(folder: Path) -> list[str]:
-    sha256 = read_bundle(find_model(folder), task="any").manifest["sha256"]
-    return [sha256[name] for name in SHAPING_FILES]
+    return read_bundle(find_model(folder), task="any").shaping_checksums
 
 
 def _is_free(key: str) -> bool:

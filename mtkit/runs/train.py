@@ -16,7 +16,7 @@ from mtkit.jobs.executors import Executor
 from mtkit.model.network import Network
 from mtkit.runs.export import add_export, add_int8_scores, cost_in_validations
 from mtkit.runs.finish import TrainResult, finish, finished_before, rehearse
-from mtkit.runs.folder import check_run, with_its_choices, write_config
+from mtkit.runs.folder import check_run, check_start, with_its_choices, write_config
 from mtkit.runs.record import note_start
 from mtkit.runs.report import refresh_report
 from mtkit.training.preparation.prepare import check_early, prepare
@@ -128,4 +128,7 @@ def _open_run(cfg: Config, run_dir: Path, checkpoints: Checkpoints) -> Checkpoin
     for folder in (run_dir, run_dir / "checkpoints", run_dir / "cache"):
         remove_leftovers(folder)
     check_run(cfg, started=checkpoints.exist())
-    return checkpoints.newest()
+    checkpoint = checkpoints.newest()
+    if checkpoint:
+        check_start(cfg, checkpoint.state.start)
+    return checkpoint

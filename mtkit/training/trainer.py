@@ -51,7 +51,9 @@ class Trainer:
         machine = environment(self.updater.device, self.updater.precision)
         self.checkpoints.made_with = {**machine, "processes": str(self.processes.size)}
         self.budget = Budget(run.cfg.train, since)
-        self.state = TrainState(train_fingerprint=run.train_fingerprint, dev_fingerprint=run.validator.fingerprint)
+        self.state = TrainState(
+            train_fingerprint=run.train_fingerprint, dev_fingerprint=run.validator.fingerprint, start=run.start
+        )
         self._saved: tuple[int, int] | None = None  # the newest checkpoint's step, and the last one validated by then
         self._outlook = Outlook(run.epoch_size.n_updates, run.text.worth, run.expected_bleu)
         self._start: Start | None = None  # to go back to while there is no checkpoint

@@ -125,8 +125,9 @@ def prepare(
     )
     torch.manual_seed(cfg.seed)
     model = new_network(cfg, *sizes).to(device)
+    start: list[str] = []
     if cfg.train.init_from and not checkpoints.exist():
-        load_start(cfg.train.init_from, model, cfg.data.labels, cfg.data.tgt_lang)
+        start = load_start(cfg.train.init_from, model, cfg.data.labels, cfg.data.tgt_lang)
     freeze(model, cfg.train.freeze)
     feed = _make_feed(cfg, text, mixtures, processes)
     updater = Updater(model, cfg.train, cfg.seed, precision, processes, lexicon)
@@ -146,6 +147,7 @@ def prepare(
         validation_s,
         text_s,
         reasons,
+        start,
     )
     for key, what in reasons.items():
         log.info(f"{key}: {what}")

@@ -38,6 +38,7 @@ class Prepared:
     validation_s: float = 0.0  # expected seconds of a validation; with a budget only
     text_s: float = 0.0  # in which this start learnt tokenizers and encoded text; 0 if it found them
     reasons: dict[str, str] = field(default_factory=dict)  # each value that mtkit chose, with its reason, by key
+    start: list[str] = field(default_factory=list)  # checksums of the model in train.init_from, at the first start
 
     @property
     def corpus(self) -> EncodedCorpus:

@@ -155,10 +155,11 @@ def _check_placeholders_of_start(cfg: Config) -> None:
         ) from None
 
 
-def load_start(origin: Path, model: Network, labels: Sequence[str] = (), tgt_lang: str = UNNAMED[1]) -> None:
-    """Copy the weights of the bundle or run into the model; a classifier gets the weights that both have.
+def load_start(origin: Path, model: Network, labels: Sequence[str] = (), tgt_lang: str = UNNAMED[1]) -> list[str]:
+    """Copy the weights of the bundle or run into the model, and return that one's checksums.
 
-    A classifier takes the encoder with its embedding, from a translator or a classifier, and the output of a classifier
+    A classifier gets the weights that both have: those of the encoder with its embedding, from a translator or a
+    classifier, and those of the output of a classifier
     with the same labels. labels: the labels of the new model. tgt_lang: its target language, whose token a model of
     many languages starts from.
     """
@@ -177,6 +178,7 @@ def load_start(origin: Path, model: Network, labels: Sequence[str] = (), tgt_lan
             if model.cfg.positions == "marian":  # the first versions of mtkit trained it
                 model.tgt_embedding.weight[BOS_ID] = 0.0
     log.info(f"starting from the weights of {bundle.folder}")
+    return bundle.shaping_checksums
 
 
 def freeze(model: Network, prefixes: Sequence[str]) -> None:

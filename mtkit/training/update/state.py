@@ -98,6 +98,7 @@ class TrainState:
     timing: Timing = field(default_factory=Timing)  # of what must fit into train.budget
     train_fingerprint: str = ""
     dev_fingerprint: str = ""
+    start: list[str] = field(default_factory=list)  # checksums of the model in train.init_from; older states lack them
 
     def progress(self) -> Progress:
         """Return what the schedule and the limits depend on."""

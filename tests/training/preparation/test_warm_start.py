@@ -225,6 +225,19 @@ def test_another_model_in_a_started_run_is_an_error(base_run, tuning, tmp_path):
     assert train(tuning(tmp_path / "moved", max_steps=5)).steps == 5, "the same model in another place"
 
 
+@pytest.mark.parametrize("max_steps", [3, 5])  # the run has finished, or goes on
+def test_another_model_in_the_place_of_the_first_is_refused(base_run, tuning, tmp_path, max_steps):
+    copy = shutil.copytree(base_run, tmp_path / "base")
+    other = train(tuning(copy, max_steps=3)).bundle
+    other = shutil.copytree(other, tmp_path / "other")
+    shutil.rmtree(copy)
+    other.rename(copy)
+    with pytest.raises(ConfigError, match=rf"train\.init_from={copy}: another model .*run_dir"):
+        train(tuning(copy, max_steps=max_steps))
+    shutil.rmtree(copy)
+    assert train(tuning(copy, max_steps=max_steps)).steps == max_steps, "a model that is gone does not matter"
+
+
 def test_a_run_resumes_after_its_model_has_moved(base_run, tuning, tmp_path, caplog):
     first = shutil.copytree(base_run, tmp_path / "first")
     train(tuning(first, max_steps=3))
