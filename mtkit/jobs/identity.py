@@ -47,9 +47,12 @@ def check_identity(work: Path, inputs: Sequence[Path], settings: Mapping[str, An
 
 
 def stamp(path: Path) -> list[int]:
-    """Return the properties of a file that change when a program writes to it."""
+    """Return the properties of a file that change when a program writes to it.
+
+    Programs such as cp -p and rsync set the time of the last change; only the system sets the last of these times.
+    """
     status = path.stat()
-    return [status.st_size, status.st_mtime_ns]
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
 def _identity(
