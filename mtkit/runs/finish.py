@@ -31,6 +31,8 @@ from mtkit.training.validation.validator import DevScores, quality, scored
 # better in about nine of ten draws, and a stricter share would keep a mean that is that much worse.
 _SURE = 0.9
 
+ENDING = ".ending"  # the file in a run's folder while mtkit writes the model and what it adds to it
+
 
 @dataclass(frozen=True)
 class TrainResult:
@@ -111,6 +113,9 @@ def finished_before(cfg: Config, run_dir: Path, state: TrainState) -> TrainResul
     limits = limits_reached(cfg.train, state.progress())
     folder = run_dir / "model"
     if not (limits or cfg.train.budget) or not (folder / MANIFEST).exists():
+        return None
+    if (run_dir / ENDING).exists():
+        log.info(f"{folder}: an earlier start was interrupted before the model was complete; writing it again")
         return None
     try:
         bundle = read_bundle(folder, task="any")

@@ -11,11 +11,11 @@ from mtkit.console import log
 from mtkit.cores import CpuTime, use_of_others
 from mtkit.distributed.communicator import ALONE, Communicator
 from mtkit.errors import CheckpointError, ConfigError
-from mtkit.files import disk_full_explained, locked, remove_leftovers
+from mtkit.files import disk_full_explained, locked, remove_leftovers, write_text
 from mtkit.jobs.executors import Executor
 from mtkit.model.network import Network
 from mtkit.runs.export import add_export, add_int8_scores, cost_in_validations
-from mtkit.runs.finish import TrainResult, finish, finished_before, rehearse
+from mtkit.runs.finish import ENDING, TrainResult, finish, finished_before, rehearse
 from mtkit.runs.folder import check_run, check_start, with_its_choices, write_config
 from mtkit.runs.record import note_start
 from mtkit.runs.report import refresh_report
@@ -89,10 +89,13 @@ def _resume(trainer: Trainer, checkpoint: Checkpoint) -> None:
 
 def _end(trainer: Trainer, model: Network, limits: Sequence[str]) -> TrainResult:
     """Write the bundle with its scores in int8 and its export, and log the time of each part."""
+    ending = trainer.run.run_dir / ENDING
+    write_text(ending, "mtkit removes this file when model/ is complete\n")
     result = finish(trainer.run, trainer.state, model, limits)
     left = trainer.budget.left_for_export()
     add_int8_scores(trainer.run)
     add_export(trainer.run, left)
+    ending.unlink()
     log.info(trainer.budget.account())
     return result
 

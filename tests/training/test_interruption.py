@@ -1,9 +1,11 @@
 """Signals ask a run to save and exit; signals that nohup or a script ignores stay ignored."""
 
+import shutil
 import signal
 
 import pytest
 
+from mtkit.runs.train import train
 from mtkit.training.interruption import stop_request
 
 
@@ -37,3 +39,24 @@ def test_a_hangup_that_nohup_ignores_stays_ignored(hangup_does):
     with stop_request() as request:
         signal.raise_signal(signal.SIGHUP)
     assert not request.received
+
+
+@pytest.mark.parametrize(
+    "place", ["training.preparation.parallel_text.ParallelText.complete_bundle", "runs.train.add_export"]
+)
+def test_a_model_whose_writing_was_interrupted_is_written_again(make_config, tmp_path, monkeypatch, place):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    whole = train(make_config(max_steps=5)).bundle.rename(tmp_path / "whole")
+    shutil.rmtree(tmp_path / "run")
+    with monkeypatch.context() as patch:
+        patch.setattr(f"mtkit.{place}", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            train(make_config(max_steps=5))
+    exported = []
+    monkeypatch.setattr("mtkit.runs.train.add_export", lambda run, _: exported.append(run.run_dir / "model"))
+    for _ in range(2):
+        bundle = train(make_config(max_steps=5)).bundle
+        assert {path.name for path in bundle.iterdir()} == {path.name for path in whole.iterdir()}
+    assert exported == [bundle], "only the first start had to write it again"
