@@ -26,7 +26,6 @@ from mtkit.tokens.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 SPACE = "\u2581"  # how SentencePiece writes a space inside pieces
 _TAG_TYPES = (PieceType.NORMAL, PieceType.USER_DEFINED)
 _LANGUAGE = re.compile(r"<lang:(.+)>")  # a piece that is the token of a language, and never matches text
-_RECORD = "tokenizers.json"
 # A constant, not the number of cores: the trainer sums its statistics per thread, so the pieces depend on it.
 _TRAINING_THREADS = 4
 # SentencePiece starts a pool of threads for each list, even of one text, which takes 0.4 ms; encoding a text by itself

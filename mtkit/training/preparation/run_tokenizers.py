@@ -150,11 +150,15 @@ def _train_both(cfg: Config, run_dir: Path, settings: dict[str, Any]) -> tuple[T
     # In this order, a killed process never leaves a model with a record that describes another one.
     for name in models:
         (run_dir / name).unlink(missing_ok=True)
-    checksums = {name: hashlib.sha256(model).hexdigest() for name, model in models.items()}
-    write_text(run_dir / _RECORD, json.dumps({"settings": settings, "models": checksums}, indent=2) + "\n")
+    write_record(run_dir, settings, {name: hashlib.sha256(model).hexdigest() for name, model in models.items()})
     for name, model in models.items():
         write_bytes(run_dir / name, model)
     return load_tokenizers(run_dir, cfg.data.placeholders)
+
+
+def write_record(run_dir: Path, settings: Mapping[str, Any], checksums: Mapping[str, str]) -> None:
+    """Record the origin and the checksums of the tokenizers of a run; without a record they count as the user's."""
+    write_text(run_dir / _RECORD, json.dumps({"settings": settings, "models": checksums}, indent=2) + "\n")
 
 
 def _train_on(cfg: Config, sides: Sequence[Side], settings: TokenizerConfig, out: Path) -> bytes:

@@ -26,7 +26,7 @@ from mtkit.model.transformer import Transformer
 from mtkit.tokens.special_ids import BOS_ID
 from mtkit.tokens.tokenizer import Tokenizer, load_tokenizers
 from mtkit.training.preparation.rule import DROPOUTS, budget_took_dropout, tuning_values
-from mtkit.training.preparation.run_tokenizers import train_tokenizers
+from mtkit.training.preparation.run_tokenizers import train_tokenizers, write_record
 from mtkit.training.update.checkpoint import Checkpoints
 
 _SECTIONS = {"model", "tokenizer"}
@@ -159,9 +159,8 @@ def load_start(origin: Path, model: Network, labels: Sequence[str] = (), tgt_lan
     """Copy the weights of the bundle or run into the model, and return that one's checksums.
 
     A classifier gets the weights that both have: those of the encoder with its embedding, from a translator or a
-    classifier, and those of the output of a classifier
-    with the same labels. labels: the labels of the new model. tgt_lang: its target language, whose token a model of
-    many languages starts from.
+    classifier, and those of the output of a classifier with the same labels. labels: the labels of the new model.
+    tgt_lang: its target language, whose token a model of many languages starts from.
     """
     languages = [f"decode.tgt_lang={tgt_lang}"] if model.cfg.end_first else []
     bundle = read_bundle(find_model(origin), languages, task="any")
@@ -241,6 +240,9 @@ def _sides_to_copy(cfg: Config) -> dict[Side, Side]:
 
 def _copy_tokenizers(bundle: Path, run_dir: Path, sides: Mapping[Side, Side]) -> None:
     read_bundle(bundle, task="any")  # verified
+    checksums = {f"{side}.spm": sha256_file(bundle / f"{origin_side}.spm") for side, origin_side in sides.items()}
+    if not all((run_dir / name).exists() for name in checksums):
+        write_record(run_dir, {"tokenizer": {"shared": False, "copied_from": str(bundle)}}, checksums)
     for side, origin_side in sides.items():
         source, place = bundle / f"{origin_side}.spm", run_dir / f"{side}.spm"
         if not place.exists():

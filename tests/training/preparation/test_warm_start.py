@@ -22,6 +22,7 @@ from mtkit.runs.train import train
 from mtkit.tokens.special_ids import BOS_ID
 from mtkit.training.preparation import warm_start
 from mtkit.training.preparation.prepare import check_early
+from mtkit.training.preparation.run_tokenizers import train_tokenizers
 from mtkit.training.preparation.warm_start import check_freeze, freeze, inherit, load_start, warn_of_other_languages
 from mtkit.training.update.optimizer_step import Updater
 from mtkit.training.update.state import Scored, TrainState
@@ -254,6 +255,24 @@ def test_other_tokenizers_in_the_run_are_not_mixed_with_the_weights(tuning, tmp_
     (tmp_path / "run" / "src.spm").write_bytes(b"other")
     with pytest.raises(ConfigError, match=r"src\.spm: .* train\.init_from"):
         train(tuning())
+
+
+def test_copied_tokenizers_do_not_stay_in_a_run_that_starts_from_no_model(tuning, tmp_path, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    own = tuning(tokenizer={"src": {"type": "char"}, "tgt": {"type": "char"}}, model={"d_model": 16, "n_heads": 2})
+    own = own.model_copy(update={"train": own.train.model_copy(update={"init_from": None})})
+    with monkeypatch.context() as patch:
+        patch.setattr("mtkit.training.preparation.parallel_text.encode", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            train(tuning())
+    copied = (tmp_path / "run" / "src.spm").read_bytes()
+    (tmp_path / "fresh").mkdir()
+    for folder in ("run", "fresh"):
+        train_tokenizers(own, tmp_path / folder)
+    for name in ("src.spm", "tgt.spm"):
+        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "fresh" / name).read_bytes() != copied
 
 
 def test_a_tag_that_the_model_does_not_know_is_an_error(tuning, new_text):
