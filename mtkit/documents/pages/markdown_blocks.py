@@ -29,6 +29,11 @@ _OWN_LINE = re.compile(
     r"|:[ \t]+"  # a definition
     r"|\{[:%][^{}]*%?\}[ \t]*$|\{\{.*\}\}[ \t]*$"  # attributes, tags of templates
 )
+_INDENTED = re.compile(  # of MkDocs: the line before an indented admonition, details or tab
+    r"""(?P<kind>(?:!!!|\?\?\?\+?)[ \t]+[\w-]+(?:[ \t]+[\w-]+)*|===[!+]?(?=[ \t]+"))"""
+    r"""(?:[ \t]+"(?P<title>[^\n]*)")?[ \t]*$"""
+)
+_INDENT = 4  # of what belongs to such a line
 _MODULE_CODE = re.compile(  # of MDX: statements and expressions between blank lines
     r"(?:\A|(?<=\A\n)|(?<=\A\r\n)|(?<=\n\n)|(?<=\n\r\n))"
     r"(?:(?:import\s+(?:(?:[\w$*, \t]|\{[^{}'\"]{0,2000}\}){1,500}\sfrom\s+)?['\"][^'\"\n]+['\"]\s*;?[ \t\r]*$"
@@ -91,7 +96,7 @@ def blocks_of(text: str) -> Blocks:
     return Blocks(text, blocks, tokens, frozenset(references), targets)
 
 
-_CONTAINERS = frozenset(["blockquote_open", "list_item_open"])
+_CONTAINERS = frozenset(["blockquote_open", "list_item_open", "indented_open"])
 
 
 def _blocks(text: str, lines: Sequence[tuple[int, int]], tokens: Sequence[Token]) -> Iterator[Block]:
@@ -110,6 +115,9 @@ def _blocks(text: str, lines: Sequence[tuple[int, int]], tokens: Sequence[Token]
                 start, _, source = row.pop(0)
                 if source.text:
                     yield Block("cell", source, start == found[0][0])
+        elif before.type == "indented_open":
+            start, _ = found[0]
+            yield Block("heading", Source.of_lines(text, [(start, start + len(token.content))]), False)
         elif before.type == "heading_open" and before.markup.startswith("#"):
             start, end = found[0]
             if token.content:
@@ -207,6 +215,7 @@ def _parser() -> MarkdownIt:
         rule = _with_columns(getattr(rules_block, name))
         parser.block.ruler.at(name, rule, {"alt": of_others.get(name, [])})
     parser.block.ruler.at("reference", _reference, {"alt": []})
+    parser.block.ruler.before("fence", "indented", _indented, {"alt": ["paragraph", "reference", "blockquote", "list"]})
     return parser
 
 
@@ -238,4 +247,34 @@ def _reference(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         token = Token("definition", "", 0, map=[start, state.line])
         token.meta["columns"] = _columns(state, start, state.line)
         state.env.setdefault("definitions", []).append(token)
+    return True
+
+
+def _indented(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Read a line such as `!!! note "Title"` with the indented blocks below it, which MkDocs shows in a box."""
+    place = state.bMarks[start] + state.tShift[start]
+    found = None if state.is_code_block(start) else _INDENTED.match(state.src[place : state.eMarks[start]])
+    if not found:
+        return False
+    indent, last = state.sCount[start] + _INDENT, start + 1
+    while last < end and (state.isEmpty(last) or state.sCount[last] >= indent):
+        last += 1
+    while last > start + 1 and state.isEmpty(last - 1):
+        last -= 1
+    if last == start + 1 and found["title"] is None:
+        return False
+    if silent:
+        return True
+    opening = state.push("indented_open", "div", 1)
+    opening.map, opening.markup = [start, last], found["kind"]
+    if title := found["title"]:
+        token = state.push("inline", "", 0)
+        token.map, token.content, token.children = [start, start + 1], title, []
+        token.meta["columns"] = [_columns(state, start, start + 1)[0] + found.start("title")]
+    outer = state.parentType, state.lineMax, state.blkIndent
+    state.parentType, state.lineMax, state.blkIndent = "blockquote", last, indent
+    state.md.block.tokenize(state, start + 1, last)
+    state.parentType, state.lineMax, state.blkIndent = outer
+    state.push("indented_close", "div", -1)
+    state.line = last
     return True

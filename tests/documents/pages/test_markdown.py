@@ -212,7 +212,8 @@ _PIECES = ["*", "**", "_", "__", "~~", "`", "``", "[", "]", "](u)", "](u 'a word
            "<http://a.b>", "&amp;", "&", "\\", "\\*", "word", "two words.", " ", "\n", "  \n", "\\\n", "é", "1", ".",
            "!", "<!-- c -->", "(", ")", "<a title='b c'>", "\"", "#", "|"]  # fmt: skip
 _BLOCKS = ["# ", "> ", "- ", "  ", "1. ", "\n\n", "---\n", "===\n", "```\n", "| a | b |\n|-|-|\n", "    ", "<div>\n",
-           "</div>\n", "[r]: /x 'ti tle'\n", "\t", "\r\n", "\r", ":::\n", "+ ", "* "]  # fmt: skip
+           "</div>\n", "[r]: /x 'ti tle'\n", "\t", "\r\n", "\r", ":::\n", "+ ", "* ", "!!! box \"a\"\n",
+           "    word\n"]  # fmt: skip
 
 
 @given(st.lists(st.sampled_from([*_PIECES, *_BLOCKS]), max_size=30).map("".join))
@@ -370,3 +371,51 @@ def test_marks_of_notes_readings_and_statements_of_templates_are_codes():
     page = "a cat<sup>1</sup> runs[^1] (<a href='#n'>3</a>). <ruby>it<rt>inu</rt></ruby> is {# C. D #} <%= x %>.\n"
     wanted = "A CAT<sup>1</sup> RUNS[^1] (<a href='#n'>3</a>). <ruby>IT<rt>inu</rt></ruby> IS {# C. D #} <%= x %>.\n"
     assert translated(page.encode(), "markdown", loud_prose).raw.decode() == wanted
+
+
+BOXES = """before
+!!! warning inline "be careful"
+    the first text goes
+    on here.
+
+    - an item
+
+        !!! note
+            inside
+
+        code of the item?
+
+    more text
+
+        code
+
+??? tip
+    hidden
+
+=== "first tab"
+
+    ```
+    code stays
+    ```
+
+    in the **tab**
+
+!!! note "only a title"
+after
+"""
+
+
+def test_boxes_and_tabs_of_mkdocs_keep_their_lines():
+    markdown = pytest.importorskip("markdown", reason="Python-Markdown is not installed")
+    found = translated(BOXES.encode(), "markdown", loud)
+    assert not found.notes
+
+    def shown(text: str) -> list[str]:
+        return markdown.markdown(text, extensions=["admonition", "fenced_code"]).split()
+
+    text = found.raw.decode()
+    assert " ".join(shown(text)).lower() == " ".join(shown(BOXES)).lower()
+    for kept in ("!!! warning inline", "        code\n", "??? tip", "code stays"):
+        assert kept in text
+    for changed in ("BE CAREFUL", "ON HERE", "INSIDE", "MORE TEXT", "HIDDEN", '=== "FIRST TAB"', "TAB**"):
+        assert changed in text
