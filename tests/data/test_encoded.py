@@ -22,7 +22,8 @@ def encode(tokenizers, tmp_path):
     """encode(corpora, max_tokens=None, max_length_ratio=None, tokenizers=...) into tmp_path/cache."""
 
     def call(*corpora, max_tokens=None, max_length_ratio=None, tokenizers=tokenizers, is_verified=False):
-        of_pairs = PairEncoding(*tokenizers, max_tokens, max_length_ratio)
+        src, tgt = tokenizers
+        of_pairs = PairEncoding(src, tgt, max_tokens, max_length_ratio)
         return encoding.encode(corpora, of_pairs, tmp_path / "cache", is_verified=is_verified)
 
     return call
