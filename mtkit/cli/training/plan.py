@@ -120,7 +120,7 @@ def _students(plan: student_plan.StudentsPlan) -> list[str]:
     lines += [
         "MB: the file with the weights, of students in int8",
         "words/s: words of the source in a second of one core; of students about, measured with random weights",
-        "BLEU lost: how far the test BLEU of measured students was below that of their teachers:",
+        "BLEU lost: how far the test BLEU of measured students was below that of their teachers, or (-) above:",
     ]
     for run in (run for one in plan.shapes for run in one.measured):
         length = f"{counted(run.updates, 'update')}, {run.epochs:.1f} epochs"
