@@ -150,9 +150,9 @@ def _settings(
 
 
 def _free(out: Path) -> None:
-    """Remove the record of an adaptation and its work but for its model and the base's translations.
+    """Remove the record of an adaptation and its work, so that another may come.
 
-    Then another adaptation may come.
+    Its model and the base's translations stay.
     """
     (out / FILE).unlink(missing_ok=True)
     for name in ("run", "general", _EXTENDED, "memory"):

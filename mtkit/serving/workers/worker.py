@@ -50,8 +50,8 @@ class LoadedModel:
         files = read_bundle(self._version.folder, [*self._overrides, "decode.workers=1", *overrides])
         if fingerprint(files) != self._version.fingerprint:
             raise BundleError(
-                f"{self._version.folder}: the bundle has changed since the service read it, or the file of its "
-                "decode.terminology or decode.memory has; reload the models"
+                f"{self._version.folder}: the bundle has changed since the service read it (perhaps only the file of "
+                "its decode.terminology or decode.memory); reload the models"
             )
         return files
 

@@ -156,7 +156,7 @@ def _check_placeholders_of_start(cfg: Config) -> None:
 
 
 def load_start(origin: Path, model: Network, labels: Sequence[str] = (), tgt_lang: str = UNNAMED[1]) -> list[str]:
-    """Copy the weights of the bundle or run into the model, and return that one's checksums.
+    """Copy the weights of the bundle or run into the model, and return the checksums of its files.
 
     A classifier gets the weights that both have: those of the encoder with its embedding, from a translator or a
     classifier, and those of the output of a classifier with the same labels. labels: the labels of the new model.
