@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, BinaryIO
@@ -53,20 +53,38 @@ def atomic_file(path: Path, mode: int = 0o666) -> Iterator[Path]:
     mode: who may read and write a new file, as for chmod, before the umask.
     If the block raises, for example because the disk is full, path stays as it was and the temporary file is removed.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=TEMPORARY, dir=path.parent)
-    os.close(descriptor)
-    temporary = Path(name)
+    with full_disk_named(path), atomic_files([path], mode) as [temporary]:
+        yield temporary
+
+
+@contextmanager
+def atomic_files(paths: Sequence[Path], mode: int = 0o666) -> Iterator[list[Path]]:
+    """Do the same for files that belong together, such as the two sides of a corpus.
+
+    None of them moves before all are on disk, so that a full disk or a signal never leaves new files next to old ones.
+    """
+    temporaries: list[Path] = []
     try:
-        with full_disk_named(path):
-            yield temporary
-            _copy_access(path, temporary, mode & ~_umask())
-            sync(temporary)
-            os.replace(temporary, path)
-            sync(path.parent)
+        for path in paths:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=TEMPORARY, dir=path.parent)
+            os.close(descriptor)
+            temporaries.append(Path(name))
+        yield temporaries
+        both = list(zip(paths, temporaries, strict=True))
+        for path, temporary in both:
+            with full_disk_named(path):
+                _copy_access(path, temporary, mode & ~_umask())
+                sync(temporary)
+        for path, temporary in both:
+            with full_disk_named(path):
+                os.replace(temporary, path)
+        for folder in {path.parent for path in paths}:
+            sync(folder)
     finally:
-        with suppress(OSError):
-            temporary.unlink()
+        for temporary in temporaries:
+            with suppress(OSError):
+                temporary.unlink()
 
 
 def _copy_access(path: Path, temporary: Path, mode: int) -> None:

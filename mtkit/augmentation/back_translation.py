@@ -11,7 +11,6 @@ import textwrap
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -27,7 +26,7 @@ from mtkit.errors import UsageError
 from mtkit.files import parse_json, sha256_file
 from mtkit.jobs.line_job import LineJobResult, Text, Work, run_line_job
 from mtkit.languages import WITHOUT_SPACES, primary_code
-from mtkit.pair_files.compression import open_output
+from mtkit.pair_files.compression import open_outputs
 from mtkit.pair_files.lines import as_column, read_lines
 from mtkit.text.characters import belongs_to_previous
 from mtkit.translation.candidates import Translation
@@ -249,20 +248,26 @@ def write_corpus(
     noise_seed: int | None = None,
     lang: str | None = None,
 ) -> None:
-    """Write all pairs, and list the other lines in settings.rejected; the files appear when they are complete.
+    """Write all pairs, and list the other lines in settings.rejected; the files appear together when they are complete.
 
     noise_seed: add noise to the synthetic side, in the language lang.
     """
-    with ExitStack() as stack:
-        write_pair = stack.enter_context(_pair_writer(corpus))
-        write_rejected = stack.enter_context(open_output(settings.rejected)).write if settings.rejected else None
-        bar = stack.enter_context(progress_bar(None, "writing", "line"))
+    sides = [path for path in (corpus.tsv, corpus.src, corpus.tgt) if path is not None]
+    with (
+        open_outputs([*sides, *([settings.rejected] if settings.rejected else [])]) as files,
+        progress_bar(None, "writing", "line") as bar,
+    ):
         for line_number, line in enumerate(translated, start=1):
             for translation in line.translations:
                 pair = (line.text, translation if noise_seed is None else noised(translation, noise_seed, lang))
-                write_pair(*(pair if settings.direction == "forward" else reversed(pair)))
-            if write_rejected and not line.translations:
-                write_rejected(f"{line_number}\t{line.reason}\t{line.text}\t{line.refused}\n")
+                src, tgt = pair if settings.direction == "forward" else reversed(pair)
+                if corpus.tsv is not None:
+                    files[0].write(f"{src}\t{tgt}\n")
+                else:
+                    files[0].write(f"{src}\n")
+                    files[1].write(f"{tgt}\n")
+            if settings.rejected and not line.translations:
+                files[-1].write(f"{line_number}\t{line.reason}\t{line.text}\t{line.refused}\n")
             bar.update()
 
 
@@ -302,17 +307,6 @@ def _is_latin(character: str) -> bool:
         return not character.isspace()
     is_apostrophe = character == "\N{RIGHT SINGLE QUOTATION MARK}"
     return is_apostrophe or character.isdecimal() or "LATIN" in unicodedata.name(character, "")
-
-
-@contextmanager
-def _pair_writer(corpus: CorpusFiles) -> Iterator[Callable[[str, str], object]]:
-    if corpus.tsv is not None:
-        with open_output(corpus.tsv) as file:
-            yield lambda src, tgt: file.write(f"{src}\t{tgt}\n")
-        return
-    assert corpus.src is not None and corpus.tgt is not None  # the schema requires both without tsv
-    with open_output(corpus.src) as src_file, open_output(corpus.tgt) as tgt_file:
-        yield lambda src, tgt: (src_file.write(f"{src}\n"), tgt_file.write(f"{tgt}\n"))
 
 
 def _one_column(text: str) -> str:

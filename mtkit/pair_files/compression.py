@@ -5,14 +5,14 @@ import io
 import lzma
 import os
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any, BinaryIO, TextIO, cast
 
 from mtkit.errors import DataError, MtkitError
-from mtkit.files import atomic_file, full_disk_named
+from mtkit.files import atomic_files, full_disk_named
 
 MAGIC = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\0", ".zst": b"\x28\xb5\x2f\xfd"}  # the first bytes, by file extension
 _NAMES = {".gz": "a gzip file", ".xz": "an xz file", ".zst": "a Zstandard file"}
@@ -73,11 +73,25 @@ def open_output(path: Path) -> Iterator[TextIO]:
 
     Special files, such as /dev/stdout or a named pipe, are written to directly.
     """
+    with open_outputs([path]) as [file]:
+        yield file
+
+
+@contextmanager
+def open_outputs(paths: Sequence[Path]) -> Iterator[list[TextIO]]:
+    """Open writers of files that belong together, such as the two sides of a corpus; they appear at the same time."""
     # Check before following links: /dev/stdout leads to /proc/N/fd/pipe:[M], which is not the name of a file.
-    special = path.exists() and not path.is_file()
+    regular = [path for path in paths if path.is_file() or not path.exists()]
+    with atomic_files([path.resolve() for path in regular]) as temporaries, ExitStack() as stack:
+        places = dict(zip(regular, temporaries, strict=True))
+        yield [stack.enter_context(_writer(path, places.get(path, path))) for path in paths]
+
+
+@contextmanager
+def _writer(path: Path, place: Path) -> Iterator[TextIO]:
+    """Open the writer of an output. place: where its bytes go."""
     with (
         full_disk_named(path),
-        nullcontext(path) if special else atomic_file(path.resolve()) as place,
         place.open("wb") as raw,
         _packed(raw, path.suffix) as packed,
         io.TextIOWrapper(packed, encoding="utf-8", newline="\n") as text,

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -10,7 +10,7 @@ from typing import BinaryIO
 from mtkit.errors import UsageError
 from mtkit.languages import are_one_language, language_in_name
 from mtkit.pair_files import archive, json_lines, moses, one_file, tables, tmx
-from mtkit.pair_files.compression import open_output, reading
+from mtkit.pair_files.compression import open_outputs, reading
 from mtkit.pair_files.encodings import as_utf8
 from mtkit.pair_files.pairs import Languages, Pair, Tally, segment
 
@@ -136,16 +136,16 @@ def check_distinct(outputs: Sequence[tuple[str, Path | None]], inputs: Sequence[
 
 @contextmanager
 def writing(outputs: Sequence[Path], langs: Languages) -> Iterator[Callable[[str, str], None]]:
-    """Yield a function that writes a source and a target text; the files appear when the block ends.
+    """Yield a function that writes a source and a target text; the files appear together when the block ends.
 
     outputs: one file of a format by its extension, or two text files. Line breaks and tabs inside a text become
     spaces.
     """
     check_outputs(outputs, langs)
-    with ExitStack() as stack:
-        files = [stack.enter_context(open_output(path)) for path in outputs]
+    with open_outputs(outputs) as files:
         if len(files) == 2:
-            write = stack.enter_context(moses.writing(files[0], files[1]))
+            writer = moses.writing(files[0], files[1])
         else:
-            write = stack.enter_context(_WRITERS[one_file.extension(outputs[0])](files[0], langs))
-        yield lambda src, tgt: write(segment(src), segment(tgt))
+            writer = _WRITERS[one_file.extension(outputs[0])](files[0], langs)
+        with writer as write:
+            yield lambda src, tgt: write(segment(src), segment(tgt))

@@ -1,3 +1,6 @@
+import os
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -121,3 +124,25 @@ def test_text_files_with_the_languages_the_other_way_round_are_refused(tmp_path,
 
 def test_two_kinds_of_one_language_may_have_its_bare_code(tmp_path):
     check_outputs([tmp_path / "x.pt", tmp_path / "y.pt"], ("pt-BR", "pt-PT"))
+
+
+@pytest.mark.parametrize("n_synced", range(5))
+def test_an_interruption_never_leaves_a_new_side_next_to_an_old_one(tmp_path, monkeypatch, n_synced):
+    sides = [tmp_path / "x.en", tmp_path / "x.de"]
+
+    def write(version):
+        with writing(sides, ("en", "de")) as write_pair:
+            write_pair(version, version)
+
+    def interrupted(_descriptor):
+        nonlocal n_synced
+        n_synced -= 1
+        if n_synced < 0:
+            raise KeyboardInterrupt
+
+    write("old")
+    monkeypatch.setattr(os, "fsync", interrupted)
+    with suppress(KeyboardInterrupt):
+        write("new")
+    assert [side.read_text() for side in sides] in (["old\n"] * 2, ["new\n"] * 2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.de", "x.en"]
