@@ -2,7 +2,8 @@
 
 A pair of codes goes around the run of target words that corresponds most to the source words inside the pair and least
 to those outside. Outer pairs are placed first, and inner ones within them. So each code of the source comes back once,
-and pairs are nested as in the source, whatever the alignment says.
+and pairs are nested as in the source, whatever the alignment says. Codes inside a word, as in H<sub>2</sub>O, go into
+one word, behind the same letters as far as it has them.
 """
 
 import re
@@ -14,11 +15,13 @@ from itertools import takewhile
 import numpy as np
 import numpy.typing as npt
 
-from mtkit.text.inline import Inline, Interval, Span
+from mtkit.text.inline import Code, Inline, Interval, Span
 from mtkit.text.words import STANDS_ALONE, word_spans
 
 Floats = npt.NDArray[np.float64]
 Words = tuple[list[Interval], list[Interval]]  # of a text and of its translation
+SHIFTED = ("sub", "sup")  # names of codes of text below or above the line, which never go around a whole word instead
+_WORD = (Code("", "open"), Code("", "close"))  # around the codes inside a word
 _NOT_LAST, _NOT_FIRST = "([{«‹“„‚¿¡", ")]}»›.,;:!?…"  # marks that end, or begin, no part of a sentence
 _ATTACHED_BEFORE, _ATTACHED_AFTER = _NOT_LAST + "'’\"/-", _NOT_FIRST + "”'’\"/-%"  # marks without a space between
 
@@ -95,6 +98,7 @@ class _Placer:
 
         tgt, src: the words among which they stand.
         """
+        spans = self._with_words(spans)
         runs = self._runs(spans, tgt, src)
         free = [place for place in range(tgt[0], tgt[1] + 1) if not any(a < place < b for a, b in runs.values())]
         items = []
@@ -121,11 +125,15 @@ class _Placer:
         for order, span in enumerate(spans):
             first, end = self._source_words(span)
             if (first, end) == src and first < end and tgt[0] < tgt[1]:
-                return {order: tgt}
+                is_word = span.codes is _WORD
+                return {order: (self._copy(src, taken) or self._most_alike(span, tgt)) if is_word else tgt}
             start, stop = self.starts.get(first, len(self.tgt)), self.ends.get(end, 0)
             if first < end and start < stop and not taken[start:stop].any():  # two pairs may share a word
                 runs[order] = start, stop
                 taken[start:stop] = True
+            elif span.codes is _WORD and (copy := self._copy((first, end), taken)):
+                runs[order] = copy
+                taken[copy[0] : copy[1]] = True
             elif first < end:
                 inside = self.sums[:, end] - self.sums[:, first]
                 gain = 2 * inside - self.sums[:, -1]
@@ -137,9 +145,66 @@ class _Placer:
                 self.n_guessed += 1
                 run = self._guess(spans[order], taken)
             if run[0] < run[1]:
-                runs[order] = run = self._with_its_marks(run, spans[order], taken)
+                is_word = spans[order].codes is _WORD
+                run = self._most_alike(spans[order], run) if is_word else self._with_its_marks(run, spans[order], taken)
+                runs[order] = run
                 taken[run[0] : run[1]] = True
         return runs
+
+    def _with_words(self, spans: Sequence[Span]) -> list[Span]:
+        """Put a pair without markup around the codes inside each word, and inside words that no space divides."""
+        grouped: list[Span] = []
+        for span in spans:
+            if (around := self._divided_by(span)) is None:
+                grouped.append(span)
+                continue
+            start, end = around
+            before: tuple[Span, ...] = ()
+            if grouped and grouped[-1].codes is _WORD and start < grouped[-1].end:
+                last = grouped.pop()
+                start, end, before = min(start, last.start), max(end, last.end), last.inside
+            grouped.append(Span(_WORD, start, end, (*before, span)))
+        return grouped
+
+    def _divided_by(self, span: Span) -> Interval | None:
+        """Return the characters of the words around a span that begins or ends inside one; None if it does not."""
+        if span.codes[0].text or span.codes[0].is_text or any(map(str.isspace, self.source[span.start : span.end])):
+            return None
+        touched = [word for word in self.src if word[0] < max(span.end, span.start + 1) and word[1] > span.start]
+        if not touched or (span.start == span.end and touched[0][0] == span.start):
+            return None
+        start, end = touched[0][0], touched[-1][1]
+        return (start, end) if start < span.start or span.end < end else None
+
+    def _copy(self, words: Interval, taken: npt.NDArray[np.bool_]) -> Interval | None:
+        """Return free target words that equal these source words: the k-th of them for the k-th, else the likeliest."""
+        n = words[1] - words[0]
+
+        def text(of_text: str, of_words: Sequence[Interval], index: int) -> str:
+            return of_text[of_words[index][0] : of_words[index + n - 1][1]].lower()
+
+        wanted = text(self.source, self.src, words[0])
+        in_src = [i for i in range(len(self.src) - n + 1) if text(self.source, self.src, i) == wanted]
+        in_tgt = [i for i in range(len(self.tgt) - n + 1) if text(self.translation, self.tgt, i) == wanted]
+        if len(in_src) == len(in_tgt):
+            in_tgt = [in_tgt[in_src.index(words[0])]]
+        free = [i for i in in_tgt if not taken[i : i + n].any()]
+        if not free:
+            return None
+        best = max(free, key=lambda i: float(self.weights[i : i + n, words[0] : words[1]].sum()))
+        return best, best + n
+
+    def _most_alike(self, span: Span, run: Interval) -> Interval:
+        """Return the word of a run that begins and ends most like a span, of several the likeliest."""
+        first, end = self._source_words(span)
+
+        def likeness(word: int) -> tuple[int, float]:
+            text = self.translation[slice(*self.tgt[word])]
+            shared = sum(_shared_ends(self.source[span.start : span.end], text))
+            return shared, float(self.weights[word, first:end].sum())
+
+        best = max(range(*run), key=likeness)
+        return best, best + 1
 
     def _source_words(self, span: Span) -> Interval:
         """Return which source words the span touches."""
@@ -239,6 +304,8 @@ class _Placer:
         characters = self.tgt[run[0]][0], self.tgt[run[1] - 1][1]
         if span.inside and self.translation[slice(*characters)] == self.source[span.start : span.end]:
             return _Item(*characters, order, self._as_it_was(span))
+        if span.codes is _WORD:
+            return _Item(*characters, order, self._inside_word(span, characters))
         inside = self.render(span.inside, run, self._source_words(span), characters)
         return _Item(*characters, order, span.codes[0].markup + inside + span.codes[-1].markup)
 
@@ -251,6 +318,41 @@ class _Placer:
         if len(span.codes) == 1:
             return parts[0]
         return "".join([*parts, self.write(self.source[at : span.end]), span.codes[-1].markup])
+
+    def _inside_word(self, word: Span, characters: Interval) -> str:
+        """Return these characters of the translation with the codes of a source word.
+
+        A code stays behind, or before, the letters that both words begin, or end, with. A pair whose place they do not
+        show is around the whole word, but around one letter if that is the first, and around nothing if it is SHIFTED.
+        """
+        n_first, n_last = _shared_ends(self.source[word.start : word.end], self.translation[slice(*characters)])
+
+        def place(index: int) -> int | None:
+            if index - word.start <= n_first:
+                return characters[0] + index - word.start
+            return characters[1] - (word.end - index) if word.end - index <= n_last else None
+
+        def render(spans: Sequence[Span], at: int, stop: int) -> str:
+            text = ""
+            for span in spans:
+                start, end = place(span.start), place(span.end)
+                if end is None and (span.start, span.end) == (word.start, word.start + 1):
+                    end = characters[0] + 1
+                if span.start == span.end:
+                    start = end = stop if start is None else start
+                elif start is None or end is None or start >= end:
+                    is_shifted = span.codes[0].name in SHIFTED
+                    self.n_guessed += is_shifted and (start is None or end is None)
+                    start, end = stop if is_shifted else at, stop
+                start = min(max(at, start), stop)
+                end = min(max(start, end), stop)
+                inside = render(span.inside, start, end)
+                ending = span.codes[-1].markup if len(span.codes) > 1 else ""
+                text += self.write(self.translation[at:start]) + span.codes[0].markup + inside + ending
+                at = end
+            return text + self.write(self.translation[at:stop])
+
+        return render(word.inside, *characters)
 
     def _single(self, span: Span, order: int, place: int, characters: Interval) -> _Item:
         """Return codes without words, with the white space that they have in the source."""
@@ -304,6 +406,13 @@ def _divides(src: str, tgt: str, attached: str) -> bool:
     if tgt.isalnum():
         return not src.isalnum() or bool(STANDS_ALONE.match(src))
     return not src.strip() and tgt not in attached
+
+
+def _shared_ends(src: str, tgt: str) -> tuple[int, int]:
+    """Return with how many same characters, in either case, two words begin, and with how many others they end."""
+    n = min(len(src), len(tgt))
+    first = next((i for i in range(n) if src[i].lower() != tgt[i].lower()), n)
+    return first, next((i for i in range(n - first) if src[-1 - i].lower() != tgt[-1 - i].lower()), n - first)
 
 
 def _mutual(weights: Floats) -> Floats:

@@ -77,6 +77,37 @@ def test_codes_go_where_their_words_went(source, target, links, expected):
 
 
 @pytest.mark.parametrize(
+    ("source", "target", "links", "expected"),
+    [
+        ("drink H<sub>2</sub>O", "H2O trinken", "0-1", "H<sub>2</sub>O trinken"),  # copied: needs no link
+        ("the H<sub>2</sub>SO<sub>4</sub> is", "H2SO4 ist", "0-0 1-0", "H<sub>2</sub>SO<sub>4</sub> ist"),
+        ("Ca<sup>2+</sup> is", "ist Ca2+", "", "ist Ca<sup>2+</sup>"),  # + is a word to others
+        ("SO<sub>4</sub><sup>2−</sup> is", "ist SO42−", "", "ist SO<sub>4</sub><sup>2−</sup>"),
+        ("oxide and <b>ox</b>ide", "Oxide und Oxide", "0-0 1-1 2-0", "Oxide und <b>Ox</b>ide"),  # the second one
+        ("<i>super</i>market here", "hier Supermärkte", "0-1 1-0", "hier <i>Super</i>märkte"),
+        ("please <b>re</b>start", "bitte Neustart", "0-0 1-1", "bitte <b>Neu</b>start"),
+        ("un<b>believable</b> you", "toi incroyable", "0-1 1-0", "toi <b>incroyable</b>"),
+        ("the <b>W</b>orld", "le Monde", "0-0 1-1", "le <b>M</b>onde"),
+        ("on the 5<sup>th</sup> floor", "au 5ème étage", "0-0 1-0 2-1 3-2", "au 5<sup>ème</sup> étage"),
+        ("on the 5<sup>th</sup> floor", "am 5. Stock", "0-0 1-0 2-1 3-3", "am 5<sup></sup>. Stock"),
+        ("le 1<sup>er</sup> mai", "May first", "0-0 1-1 2-0", "May first<sup></sup>"),
+        ("the 21<sup>st</sup> of May", "dia 21 de Maio", "0-0 1-0 1-1 2-2 3-3", "dia 21<sup></sup> de Maio"),
+        ("foot<img>ball now", "jetzt Fußball", "0-1 1-0", "jetzt Fuß<img>ball"),
+        ("<a>H<sub>2</sub>O</a> now", "jetzt das H2O", "0-1 0-2 1-0", "jetzt <a>das H<sub>2</sub>O</a>"),
+        ("<a>H<sub>2</sub></a>O now", "jetzt H2O", "0-1 1-0", "jetzt <a>H<sub>2</sub></a>O"),
+    ],
+)
+def test_codes_inside_a_word_stay_in_one_word_at_the_letters_that_it_keeps(source, target, links, expected):
+    inline = segment(source)
+    assert transfer(inline, target, aligned(inline.text, target, links)).text == expected
+
+
+def test_a_lost_superscript_is_a_guess():
+    inline = segment("le 1<sup>er</sup> mai")
+    assert transfer(inline, "May first", aligned(inline.text, "May first", "0-0 1-1 2-0")).n_guessed == 1
+
+
+@pytest.mark.parametrize(
     ("source", "expected"),
     [
         ("<b>I go.</b> You stay.", "<b>Je vais !</b> Toi, reste !"),
