@@ -15,6 +15,7 @@ import typer
 import mtkit
 from mtkit.cli.commands import RootGroup
 from mtkit.errors import MtkitError
+from mtkit.jobs.interrupts import termination_as_interrupt
 
 
 class _Commands(RootGroup):
@@ -27,7 +28,7 @@ class _Commands(RootGroup):
             return super().parse_args(ctx, quiet[:1] + [arg for arg in args[:end] if arg != "--quiet"] + args[end:])
 
     def invoke(self, ctx: Any) -> Any:
-        with _errors_explained():
+        with _errors_explained(), termination_as_interrupt():
             return super().invoke(ctx)
 
 

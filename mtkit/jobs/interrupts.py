@@ -4,7 +4,6 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from multiprocessing import resource_tracker
 from types import FrameType
 from typing import Any
 
@@ -34,6 +33,8 @@ def interrupt_held_back() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):  # on Windows
         yield
         return
+    from multiprocessing import resource_tracker  # here, because commands that start no process need not load it
+
     resource_tracker.ensure_running()  # else the first process starts it, and that lets interrupts through again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -90,6 +91,21 @@ def test_expected_errors_are_one_message_on_stderr_and_an_exit_code(monkeypatch,
     assert result.exit_code == exit_code
     assert result.stderr.startswith(f"mtkit: {message}")
     assert result.stdout == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_removes_what_a_command_has_half_written(tmp_path, number):
+    pipe = tmp_path / "in.tsv"
+    os.mkfifo(pipe)
+    words = ["data", "convert", pipe, "-o", tmp_path / "out.tsv", "--langs", "en-de"]
+    process = subprocess.Popen([*MTKIT, *words], stderr=subprocess.PIPE, text=True, start_new_session=True)
+    with pipe.open("w"):  # waits until the command reads it, and has opened its output
+        assert len([*tmp_path.iterdir()]) == 2
+        process.send_signal(number)
+        _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert stderr.endswith("mtkit: interrupted\n")
+    assert [*tmp_path.iterdir()] == [pipe]
 
 
 def test_an_error_in_mtkit_keeps_its_traceback(monkeypatch):
