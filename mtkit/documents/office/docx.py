@@ -9,7 +9,7 @@ from mtkit.documents.document import Document
 from mtkit.documents.office import ooxml
 from mtkit.documents.office.archive import Archive
 from mtkit.documents.office.ooxml import ALT_ATTRIBUTES, PREFIXES, PROPERTIES, Formats, Names, Reader
-from mtkit.documents.office.runs import Item, Raw, RunStyle, add_paragraph, is_code_style
+from mtkit.documents.office.runs import Item, Raw, add_paragraph, is_code_style
 from mtkit.documents.reading import Options
 from mtkit.documents.skeleton import Reading, Skeleton
 from mtkit.markup import xml_tokens
@@ -139,7 +139,7 @@ class _Story:
         self._foreign = ooxml.foreign_runs(xml, "w:r", src_lang)
         self._formats = Formats(self._xml, _RUN, _IGNORED_FORMAT)
         self._owners = _owners(self._xml)
-        self._style = RunStyle(self._formats.style.close, self._formats.style.text, _write)
+        self._style = replace(self._formats.style, write=_write)
 
     def reading(self) -> Reading:
         """Return the segments."""

@@ -14,6 +14,7 @@ from mtkit.markup import xml_tokens
 from mtkit.markup.xml_tree import Frame, Xml
 from mtkit.text.inline import Kind
 from mtkit.text.placeholders import PROSE
+from mtkit.text.words import has_letters
 
 _OASIS = "urn:oasis:names:tc:opendocument:xmlns:"
 _PREFIXES: Mapping[str, str] = {
@@ -70,7 +71,8 @@ class _Content:
         self._xml, self._skeleton = xml, Skeleton(xml.text)
         own = self._xml.own_prefix("text")
         self._close, self._space = f"</{own}span>", f"<{own}s"
-        self._style = RunStyle(lambda format: self._close * format.count("<"), str, self._write)
+        self._shifts = dict(self._positions())
+        self._style = RunStyle(lambda format: self._close * format.count("<"), str, self._write, self._shift)
         self._plain_styles = frozenset(self._styles_without_meaning())
         self._code_styles = frozenset(self._styles_of_code())
         self._kept = frozenset(self._literals())
@@ -131,6 +133,21 @@ class _Content:
             if all(" " not in _LANGUAGE.sub("", token.markup).rstrip("/> ") for token in inside if token.name):
                 yield xml.attribute(index, "name")
 
+    def _positions(self) -> Iterator[tuple[str, str]]:
+        """Yield the styles of superscripts ("+") and subscripts ("-"), as text names them."""
+        style = ""
+        for index, name in enumerate(self._xml.names):
+            if name == "style:style":
+                style = self._xml.attribute(index, "name")
+            elif name == "style:text-properties":
+                position = self._xml.attribute(index, "text-position")
+                if re.match("super|sub|-?[1-9]", position):
+                    yield f'style-name="{style}"', "-" if position.startswith(("-", "sub")) else "+"
+
+    def _shift(self, format: str) -> str:
+        """Return "+" for the format of superscripts, "-" for that of subscripts, and "" for others."""
+        return next((shift for style, shift in self._shifts.items() if style in format), "")
+
     def _styles_of_code(self) -> Iterator[str]:
         """Yield the names of the styles that belong to one of program code."""
         for index, name in enumerate(self._xml.names):
@@ -177,7 +194,10 @@ class _Content:
         xml = self._xml
         token, name = xml.tokens[index], xml.names[index]
         if not name:
-            return Item(start, end, "text", _SPACES.sub(" ", token.content), format)
+            text = _SPACES.sub(" ", token.content)
+            if has_letters(text) or not text.strip() or self._shift(format) != "+":
+                return Item(start, end, "text", text, format)
+            return Item(start, end, "single", markup=(Raw(format, self._skeleton.raw(token.start, token.end)),))
         if name == "text:s":
             n = xml.attribute(index, "c")
             return Item(start, end, "text", " " * min(1000, int(n) if n.isdecimal() else 1), format)

@@ -52,6 +52,7 @@ _EMPTY_FORMAT = re.compile(r"<[\w:.-]+\s*(?:/>|></[\w:.-]+>)")
 _LANGUAGE = re.compile(r"""<[\w.-]*:?(?:lang\s[^<>]*?\bval|rPr\s[^<>]*?\blang)=["']([a-zA-Z]{2,3}(?:[-_]\w+)*)["']""")
 _NO_LANGUAGE = "zxx"  # for text without a check of spelling
 _FEWEST_OTHERS = 3  # words for each one that is marked as in another language; else the marks are wrong
+_SHIFTED = re.compile(r"""\sbaseline\s*=\s*["']-?[1-9]|vertAlign\s[^<>]*["'](?:super|sub)script""")
 _RAISED = re.compile(r"""\sbaseline\s*=\s*["'][1-9]""")  # numbers in raised runs are marks of notes
 
 
@@ -203,7 +204,7 @@ class Formats:
         own = xml.own_prefix(names.run.rpartition(":")[0])
         self._run, self._text = (f"{own}{name.rpartition(':')[2]}" for name in (names.run, names.text))
         self._known: dict[str, str] = {}
-        self.style = RunStyle(self._close, self._write_text, xml_tokens.escape)
+        self.style = RunStyle(self._close, self._write_text, xml_tokens.escape, _SHIFTED.search)
 
     def of(self, run: int) -> str:
         """Return what begins a run of the format of this one."""

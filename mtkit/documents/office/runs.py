@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 from mtkit.documents.pieces import Piece, trimmed
 from mtkit.documents.skeleton import Skeleton
 from mtkit.text.inline import Code, Inline, Kind, Part, inline_of
+from mtkit.text.transfer import SHIFTED
 from mtkit.text.words import has_letters
 
 _CODE_STYLE = re.compile(
@@ -55,6 +56,7 @@ class RunStyle:
     close: Callable[[str], str]  # what ends a run, by what begins it
     text: Callable[[str], str]  # puts text, which is escaped, into a run
     write: Callable[[str], str]  # escapes text
+    is_shifted: Callable[[str], object] = lambda format: False  # whether a format is that of sub- or superscripts
 
 
 class _Action(NamedTuple):
@@ -76,7 +78,7 @@ def add_paragraph(skeleton: Skeleton, items: Sequence[Item], style: RunStyle, pl
     before = [item for item in kept[:first] if item.start >= start]  # in the same runs
     after = [item for item in kept[end:] if item.start < stop]
     inner = _even(kept[first:end])
-    base, parts, actions = _coded(inner)
+    base, parts, actions = _coded(inner, style)
     inline = inline_of(parts, skeleton.raw(start, stop))
 
     def render(translation: str) -> str:
@@ -171,7 +173,7 @@ def _bases(items: Sequence[Item]) -> dict[int | None, str]:
     return {index: max(count or overall, key=(count or overall).__getitem__) for index, count in counts.items()}
 
 
-def _coded(items: Sequence[Item]) -> tuple[str, list[Part], list[_Action]]:
+def _coded(items: Sequence[Item], style: RunStyle) -> tuple[str, list[Part], list[_Action]]:
     """Return the base format, the items as text and codes, and what each code, by its number, means."""
     bases = _bases(items)
     stack = [bases[None]]
@@ -183,12 +185,15 @@ def _coded(items: Sequence[Item]) -> tuple[str, list[Part], list[_Action]]:
         parts.append(Code(f"<{len(actions)}>", kind, name, text, is_text))
         actions.append(action)
 
+    def name_of(format: str) -> str:
+        return SHIFTED[0] if style.is_shifted(format) else "format"
+
     def change(wanted: str) -> None:
         nonlocal now
         if now != wanted and now != stack[-1]:
-            code("close", "format", _Action(is_end=True))
+            code("close", name_of(now), _Action(is_end=True))
         if now != wanted and wanted != stack[-1]:
-            code("open", "format", _Action(base=wanted))
+            code("open", name_of(wanted), _Action(base=wanted))
         now = wanted
 
     for index, item in enumerate(items):

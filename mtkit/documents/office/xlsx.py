@@ -75,7 +75,6 @@ def _read_texts(kept: Collection[str], xml: Xml) -> Reading:
     """Return the texts of cells or comments, and the hints of a sheet for cells to be filled in."""
     skeleton = Skeleton(xml.text)
     formats = Formats(xml, _RUN)
-    style = RunStyle(formats.style.close, formats.style.text, xml_tokens.escape)
     n_texts = 0
     cell = ""
     for index, (token, name) in enumerate(zip(xml.tokens, xml.names, strict=True)):
@@ -88,7 +87,7 @@ def _read_texts(kept: Collection[str], xml: Xml) -> Reading:
             items = list(_items(xml, skeleton, index, formats))
             whole = "".join(item.text for item in items if item.kind == "text")
             if whole.strip().lower() not in kept:
-                add_paragraph(skeleton, items, style, f"cell {cell}" if cell else f"text {n_texts}")
+                add_paragraph(skeleton, items, formats.style, f"cell {cell}" if cell else f"text {n_texts}")
         elif name in _HEADERS and token.kind == "open" and xml.is_text_only(index):
             for section in _sections(xml.text, token.end, xml.tokens[xml.ends[index]].start):
                 add_paragraph(skeleton, section, _HEADER_STYLE, name.rpartition(":")[2])

@@ -111,6 +111,17 @@ def test_a_format_follows_its_words_to_another_place():
     )
 
 
+def test_a_superscript_that_the_translation_lacks_does_not_raise_a_whole_word():
+    raised = '<w:vertAlign w:val="superscript"/>'
+    raw = docx(paragraph(run("le 1") + run("er", raised) + run(" mai")))
+    found = translated(raw, "docx", lambda _: "the first may")
+    assert member(found.raw, "word/document.xml") == document(paragraph(run("the first may")))
+    assert len(found.notes) == 1
+    found = translated(raw, "docx", lambda _: "the 1st may")
+    kept = paragraph(run("the 1") + run("st", raised) + run(" may"))
+    assert member(found.raw, "word/document.xml") == document(kept)
+
+
 def test_both_copies_of_a_text_box_are_translated_and_move_as_a_whole():
     raw = docx(paragraph(run("around ") + box(paragraph(run("in the box"))) + run("it")))
     found = translated(raw, "docx", loud)

@@ -16,6 +16,8 @@ SPACES = " ".join(f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1
 STYLES = (
     '<style:style style:name="T1" style:family="text"><style:text-properties fo:font-weight="bold"/></style:style>'
     '<style:style style:name="T2" style:family="text"><style:text-properties officeooo:rsid="001a"/></style:style>'
+    '<style:style style:name="T3" style:family="text"><style:text-properties style:text-position="super 58%"/>'
+    "</style:style>"
     '<style:style style:name="P1" style:family="paragraph" style:parent-style-name="Preformatted_20_Text"/>'
 )
 
@@ -41,6 +43,10 @@ def bold(text: str) -> str:
 
 def revised(text: str) -> str:
     return f'<text:span text:style-name="T2">{text}</text:span>'
+
+
+def raised(text: str) -> str:
+    return f'<text:span text:style-name="T3">{text}</text:span>'
 
 
 NOTE = (
@@ -92,6 +98,21 @@ def test_only_text_changes(inside, expected):
 )  # fmt: skip
 def test_what_is_no_text_stays(body):
     assert changed(body) == content(body)
+
+
+def test_a_raised_number_is_a_mark_that_the_translator_does_not_read():
+    seen = []
+    found = translated(odt(f"<text:p>so{raised('1')} on</text:p>"), "odf", lambda text: seen.append(text) or "i tak")
+    assert seen == ["so on"]
+    assert member(found.raw, "content.xml") == content(f"<text:p>i{raised('1')} tak</text:p>")
+
+
+def test_a_superscript_that_the_translation_lacks_does_not_raise_a_whole_word():
+    raw = odt(f"<text:p>le 1{raised('er')} mai</text:p>")
+    found = translated(raw, "odf", lambda _: "the first may")
+    assert member(found.raw, "content.xml") == content("<text:p>the first may</text:p>")
+    found = translated(raw, "odf", lambda _: "the 1st may")
+    assert member(found.raw, "content.xml") == content(f"<text:p>the 1{raised('st')} may</text:p>")
 
 
 def test_cells_headers_and_titles_change():

@@ -34,6 +34,7 @@ def changed(kind: str, text: str) -> str:
 
 
 SLIDE = "presentationml.slide"
+LOWERED = '<a:rPr baseline="-25000"/>'
 RAISED = '<a:r><a:rPr baseline="30000"/><a:t>1</a:t></a:r>'
 BOLD = '<a:rPr lang="en-US" b="1"/>'
 
@@ -53,6 +54,8 @@ BOLD = '<a:rPr lang="en-US" b="1"/>'
          '<a:p><a:r><a:t>AT </a:t></a:r><a:fld type="slidenum"><a:t>one</a:t></a:fld></a:p>'),
         (f"<a:p><a:r><a:t>so</a:t></a:r>{RAISED}<a:r><a:t> on</a:t></a:r></a:p>",
          f"<a:p><a:r><a:t>SO</a:t></a:r>{RAISED}<a:r><a:t> ON</a:t></a:r></a:p>"),
+        (f"<a:p><a:r><a:t>a H</a:t></a:r><a:r>{LOWERED}<a:t>2</a:t></a:r><a:r><a:t>O b</a:t></a:r></a:p>",
+         f"<a:p><a:r><a:t>A H</a:t></a:r><a:r>{LOWERED}<a:t>2</a:t></a:r><a:r><a:t>O B</a:t></a:r></a:p>"),
         ('<p:cNvPr id="1" name="Image" descr="a cat"/><a:p/>', '<p:cNvPr id="1" name="Image" descr="A CAT"/><a:p/>'),
     ],
 )  # fmt: skip
