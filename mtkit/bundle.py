@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from mtkit.config.reading.loading import dump_config, load_written_config
@@ -50,6 +51,8 @@ SHARE_OF_SEVERAL, SHARE_OF_SMALL, LETTERS_RATIO, AUGMENTED = FACTS = (
 # In the same place: the keys that mtkit chose because the config left them out; absent in older bundles
 CHOSEN = "chosen_by_mtkit"
 NEW_PIECES = "new_pieces"  # the same: how many `mtkit adapt --new-pieces` has added, by side; absent without any
+
+FileWriters = Mapping[str, Callable[[Path], object]]  # what writes a file to the given path, by its name in a bundle
 
 _FEW_SEVERAL = 0.02  # share of training lines with several sentences; below it, a model learns single sentences
 _FEW_SMALL = 0.02  # share of training lines without a capital; below it, a model does not learn them
@@ -131,11 +134,13 @@ def save_bundle(
     tgt_spm: Path,
     *,
     training: Mapping[str, Any],
+    added: FileWriters = MappingProxyType({}),
 ) -> None:
     """Write a bundle atomically; an old bundle in this folder stays until the new one is complete.
 
     model_state: the model's `state_dict()`; weights are stored as float32, shared ones once.
     training: JSON about the model's origin, for the manifest: data fingerprint, dev scores.
+    added: further files.
     Raises BundleError, and writes nothing, if a weight is NaN or infinite.
     """
     from safetensors.torch import save_file
@@ -147,10 +152,12 @@ def save_bundle(
         shutil.copyfile(src_spm, temporary / "src.spm")
         shutil.copyfile(tgt_spm, temporary / "tgt.spm")
         save_file(weights, temporary / _WEIGHTS)
+        for name, write in added.items():
+            write(temporary / name)
         manifest = {
             "format_version": FORMAT_VERSION,
             "mtkit_version": __version__,
-            "sha256": {name: sha256_file(temporary / name) for name in FILES},
+            "sha256": {name: sha256_file(temporary / name) for name in (*FILES, *added)},
             "training": dict(training),
         }
         (temporary / MANIFEST).write_text(_as_text(manifest), encoding="utf-8", newline="\n")
@@ -225,11 +232,10 @@ def add_to_bundle(folder: Path, name: str, write: Callable[[Path], object]) -> N
     write_text(folder / MANIFEST, _as_text({**manifest, "sha256": {**others, **checksums}}))
 
 
-def copy_to_bundle(files: BundleFiles, names: Iterable[str], folder: Path) -> None:
-    """Copy those of these files that a bundle has to another bundle."""
-    for name in names:
-        if path := bundle_file(files, name):
-            add_to_bundle(folder, name, partial(shutil.copyfile, path))
+def copies_from(files: BundleFiles, names: Iterable[str]) -> FileWriters:
+    """Return what copies those of these files that a bundle has to another bundle."""
+    paths = {name: bundle_file(files, name) for name in names}
+    return {name: partial(shutil.copyfile, path) for name, path in paths.items() if path is not None}
 
 
 def verify_bundle(folder: Path) -> None:

@@ -11,7 +11,7 @@ from mtkit.bundle import (
     FACTS,
     NEW_PIECES,
     BundleFiles,
-    copy_to_bundle,
+    copies_from,
     load_model,
     read_bundle,
     save_bundle,
@@ -48,8 +48,8 @@ def extend(base: BundleFiles, pairs: Sequence[Pair], most: int, folder: Path) ->
             model = (base.folder / f"{side}.spm").read_bytes()
             path.write_bytes(with_new_pieces(model, [piece.text for piece in added[side]], learned[side]))
         n_new = {side: len(learned[side]) for side in SIDES}
-        save_bundle(folder, state, base.config, paths["src"], paths["tgt"], training=facts | {NEW_PIECES: n_new})
-    copy_to_bundle(base, [WORDS_FILE], folder)
+        training, words = facts | {NEW_PIECES: n_new}, copies_from(base, [WORDS_FILE])
+        save_bundle(folder, state, base.config, paths["src"], paths["tgt"], training=training, added=words)
     return read_bundle(folder)
 
 

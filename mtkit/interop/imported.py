@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self, TypeVar, get_args
 
 from pydantic import ValidationError
 from torch import Tensor
 
-from mtkit.bundle import Bundle, save_bundle
+from mtkit.bundle import Bundle, FileWriters, save_bundle
 from mtkit.config.augment import NOTHING
 from mtkit.config.data import UNNAMED
 from mtkit.config.decoding import DecodeConfig
@@ -115,14 +116,18 @@ def save_imported(
     decode: DecodeConfig,
     languages: Languages,
     origin: Origin,
+    added: FileWriters = MappingProxyType({}),
 ) -> None:
-    """Write the bundle. state and tokenizers (SentencePiece models) have mtkit's order of ids."""
+    """Write the bundle. state and tokenizers (SentencePiece models) have mtkit's order of ids.
+
+    added: further files.
+    """
     cfg = _config(model, tokenizers, decode, languages)
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder, f"{side}.spm") for side in ("src", "tgt")]
         for path, tokenizer in zip(paths, tokenizers, strict=True):
             path.write_bytes(tokenizer)
-        save_bundle(out, state, cfg, *paths, training=origin.as_json())
+        save_bundle(out, state, cfg, *paths, training=origin.as_json(), added=added)
 
 
 def check_sides(models: tuple[SentencePieceModel, SentencePieceModel], languages: Languages, path: Path) -> None:

@@ -13,7 +13,8 @@ from mtkit.bundle import (
     NEW_PIECES,
     SHARE_OF_SMALL,
     BundleFiles,
-    copy_to_bundle,
+    FileWriters,
+    copies_from,
     load_network,
     read_bundle,
     save_bundle,
@@ -54,9 +55,10 @@ def average_checkpoints(run_dir: Path, steps: Sequence[int], out: Path) -> list[
     load_weights(model, checkpoints.mean_weights(steps))
     spm = run_dir / "src.spm", run_dir / "tgt.spm"
     facts = read_record(run_dir).get("text", {}).get("facts", {})
-    save_bundle(out, model.state_dict(), cfg, *spm, training={"step": steps[-1], "averaged_steps": steps, **facts})
-    if (run_dir / "model" / MANIFEST).exists():
-        _copy_files_of_text(read_bundle(run_dir / "model", task="any"), out)
+    training = {"step": steps[-1], "averaged_steps": steps, **facts}
+    is_finished = (run_dir / "model" / MANIFEST).exists()
+    added = _files_of_text(read_bundle(run_dir / "model", task="any")) if is_finished else {}
+    save_bundle(out, model.state_dict(), cfg, *spm, training=training, added=added)
     return steps
 
 
@@ -82,8 +84,8 @@ def average_bundles(folders: Sequence[Path], out: Path) -> None:
     spm = first.folder / "src.spm", first.folder / "tgt.spm"
     of_first = first.manifest.get("training", {})
     facts = {key: of_first[key] for key in FACTS if key in of_first}
-    save_bundle(out, means, first.config, *spm, training={"averaged_models": checksums, **facts})
-    _copy_files_of_text(first, out)
+    training = {"averaged_models": checksums, **facts}
+    save_bundle(out, means, first.config, *spm, training=training, added=_files_of_text(first))
 
 
 def interpolated(base: Mapping[str, Tensor], tuned: Mapping[str, Tensor], share: float) -> dict[str, Tensor]:
@@ -117,14 +119,13 @@ def save_interpolated(base: BundleFiles, tuned: BundleFiles, share: float, out: 
     training["share_of_tuned_weights"] = share
     cfg = tuned.config.model_copy(update={"decode": base.config.decode})
     spm = tuned.folder / "src.spm", tuned.folder / "tgt.spm"
-    save_bundle(out, weights, cfg, *spm, training=training)
-    _copy_files_of_text(base, out)
-    copy_to_bundle(tuned, [SHORTLIST, WORDS_FILE], out)  # which have the words of both
+    added = {**_files_of_text(base), **copies_from(tuned, [SHORTLIST, WORDS_FILE])}  # these have the words of both
+    save_bundle(out, weights, cfg, *spm, training=training, added=added)
 
 
-def _copy_files_of_text(files: BundleFiles, out: Path) -> None:
-    """Copy what a bundle records of its training text, and what holds for other weights, too."""
-    copy_to_bundle(files, [ALIGNMENT_FILE, SIDES_FILE, WORDS_FILE, SHORTLIST], out)
+def _files_of_text(files: BundleFiles) -> FileWriters:
+    """Return copies of what a bundle records of its training text, and what holds for other weights, too."""
+    return copies_from(files, [ALIGNMENT_FILE, SIDES_FILE, WORDS_FILE, SHORTLIST])
 
 
 def _beginning(bundle: BundleFiles) -> Path:

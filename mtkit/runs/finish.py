@@ -76,8 +76,8 @@ def finish(run: Prepared, state: TrainState, model: Network, limits: Sequence[st
         )
     folder, spm = run.run_dir / "model", [run.run_dir / f"{side}.spm" for side in ("src", "tgt")]
     try:
-        save_bundle(folder, model.state_dict(), run.cfg, *spm, training=training)
-        run.text.complete_bundle(folder)
+        added = run.text.files_for_bundle()
+        save_bundle(folder, model.state_dict(), run.cfg, *spm, training=training, added=added)
     except SafetensorError as error:  # wraps the system's error
         raise TrainingError(f"{folder}: cannot write the model: {error}; {MAKE_ROOM}") from error
     if report := refresh_report(run.run_dir):

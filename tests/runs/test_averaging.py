@@ -1,6 +1,7 @@
 """Means of chosen checkpoints and of several models: their weights, and what is refused."""
 
 import json
+import os
 import shutil
 from collections import Counter
 from dataclasses import replace
@@ -81,6 +82,21 @@ def test_a_mean_keeps_what_is_known_of_the_training_text(runs, tmp_path, model):
         copied = bundle_file(read_bundle(tmp_path / "out"), name)
         assert copied is not None
         assert copied.read_bytes() == (runs / "a" / "model" / name).read_bytes()
+
+
+def test_an_interruption_never_leaves_a_mean_without_what_is_known_of_the_text(runs, tmp_path, monkeypatch):
+    added = set[str]()
+
+    def interrupted(*names):
+        replace_path(*names)
+        added.update(path.name for path in (tmp_path / "out").glob("*.npz"))
+        raise KeyboardInterrupt
+
+    replace_path = os.replace
+    monkeypatch.setattr(os, "replace", interrupted)  # after the first step that others see
+    with pytest.raises(KeyboardInterrupt):
+        average_bundles([runs / "a" / "model"], tmp_path / "out")
+    assert added == {"alignment.npz", "words.npz"}
 
 
 def test_an_adapted_model_knows_the_words_of_its_base(runs, tmp_path):

@@ -42,7 +42,7 @@ def test_a_hangup_that_nohup_ignores_stays_ignored(hangup_does):
 
 
 @pytest.mark.parametrize(
-    "place", ["training.preparation.parallel_text.ParallelText.complete_bundle", "runs.train.add_export"]
+    "place", ["training.preparation.parallel_text.ParallelText.files_for_bundle", "runs.train.add_export"]
 )
 def test_a_model_whose_writing_was_interrupted_is_written_again(make_config, tmp_path, monkeypatch, place):
     def interrupt(*_):

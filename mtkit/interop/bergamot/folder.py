@@ -18,7 +18,7 @@ import torch.nn.functional as F
 import yaml
 from torch import Tensor, nn
 
-from mtkit.bundle import Bundle, BundleFiles, add_to_bundle, load_bundle
+from mtkit.bundle import Bundle, BundleFiles, load_bundle
 from mtkit.config.decoding import DecodeConfig
 from mtkit.config.model import ModelConfig
 from mtkit.config.reading.yaml_text import yaml_value
@@ -114,9 +114,8 @@ def import_model(path: Path, out: Path, languages: Languages | None = None) -> N
         _decode_config(files.settings, shortlist=lexicon is not None),
         languages or _languages_of(files.model),
         Origin.from_file(files.model, FORMAT, src, tgt, {}),
+        {} if lexicon is None else {SHORTLIST: lexicon.save},
     )
-    if lexicon is not None:
-        add_to_bundle(out, SHORTLIST, lexicon.save)
 
 
 def export_bundle(folder: Path, out: Path, sources: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from mtkit.bundle import FileWriters
 from mtkit.config.data import DevCorpus
 from mtkit.config.schema import Config
 from mtkit.console import log
@@ -99,8 +100,9 @@ class LabelledText:
         """See TrainingText: a classifier needs none."""
         return {}
 
-    def complete_bundle(self, folder: Path) -> None:
-        """Add nothing."""
+    def files_for_bundle(self) -> FileWriters:
+        """Return none."""
+        return {}
 
     def tokenizer_figures(self) -> dict[str, TokenizerReport]:
         """Return the figures of the tokenizer on all text of dev, as figures of the source side."""

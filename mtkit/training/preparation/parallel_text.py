@@ -1,6 +1,6 @@
 """The text of a translator's run: encoded sentence pairs, and their tokenizers, validation and lexicon."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from mtkit.bundle import (
     LETTERS_RATIO,
     SHARE_OF_SEVERAL,
     SHARE_OF_SMALL,
-    add_to_bundle,
+    FileWriters,
     bundle_file,
     find_model,
     read_bundle,
@@ -159,15 +159,16 @@ class ParallelText:
         path = bundle_file(start, WORDS_FILE)
         return None if path is None else load_words(path).joined(own)
 
-    def complete_bundle(self, folder: Path) -> None:
-        """Add the lexicon of tokens, the words and, if the sides share a tokenizer, counts that distinguish them."""
+    def files_for_bundle(self) -> FileWriters:
+        """Return the lexicon of tokens, the words and, if the sides share a tokenizer, counts that distinguish them."""
         src, tgt = self.tokenizers
+        files: dict[str, Callable[[Path], object]] = {ALIGNMENT_FILE: self.alignment_lexicon.save}
         if words := self.words:
-            add_to_bundle(folder, WORDS_FILE, partial(save_words, record=words))
-        add_to_bundle(folder, ALIGNMENT_FILE, self.alignment_lexicon.save)
+            files[WORDS_FILE] = partial(save_words, record=words)
         if Sides.from_tokenizers(src, tgt) is None:
             counts = self.train.src.occurrences(src.vocab_size), self.train.tgt.occurrences(tgt.vocab_size)
-            add_to_bundle(folder, SIDES_FILE, lambda path: save_counts(path, *counts))
+            files[SIDES_FILE] = lambda path: save_counts(path, *counts)
+        return files
 
     def tokenizer_figures(self) -> dict[str, TokenizerReport]:
         """See TrainingText."""

@@ -1,10 +1,10 @@
 """The protocol of a run's training text, for both tasks: the text and the parts that depend on the task."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Protocol
 
 from mtkit.alignment.lexicon import AlignmentLexicon
+from mtkit.bundle import FileWriters
 from mtkit.config.schema import Config
 from mtkit.data.encoded import EncodedCorpus
 from mtkit.data.feed import Sampler
@@ -63,8 +63,8 @@ class TrainingText(Protocol):
     def facts(self) -> dict[str, Any]:
         """The facts about the training text that decide how to use the model, for the manifest."""
 
-    def complete_bundle(self, folder: Path) -> None:
-        """Add further files that the model needs to a new bundle."""
+    def files_for_bundle(self) -> FileWriters:
+        """Return the further files that the model needs."""
 
     def tokenizer_figures(self) -> dict[str, TokenizerReport]:
         """Return the figures of the tokenizers on the dev text, by side."""
