@@ -213,11 +213,14 @@ def load_bundle(folder: Path, overrides: Sequence[str] = ()) -> Bundle:
     return Bundle(**vars(files), model=load_model(files))
 
 
-def add_to_bundle(folder: Path, name: str, write: Callable[[Path], object]) -> None:
+def add_to_bundle(
+    folder: Path, name: str, write: Callable[[Path], object], *, made_for: BundleFiles | None = None
+) -> None:
     """Add a file, or a folder if its name has no suffix, to a bundle and its manifest; replace an old one.
 
     write: writes it to the given path; a folder exists already. If it raises, the bundle stays as it was. If the
     process is killed before the manifest is complete, the bundle counts as having no such file.
+    made_for: the model for which it was made. Raises BundleError if the folder has another one by now.
     """
     place = folder / name
     with (atomic_file if place.suffix else atomic_folder)(place) as temporary:
@@ -226,9 +229,20 @@ def add_to_bundle(folder: Path, name: str, write: Callable[[Path], object]) -> N
         checksums = {
             (place / path.relative_to(temporary)).relative_to(folder).as_posix(): sha256_file(path) for path in files
         }
-        manifest = _read_manifest(folder)  # only now: another process may have added files meanwhile
-        others = {key: value for key, value in manifest["sha256"].items() if key.split("/")[0] != name}
-        write_text(folder / MANIFEST, _as_text({**manifest, "sha256": others}))
+        known = _read_manifest(folder)["sha256"]
+        if made_for is not None and made_for.shaping_checksums != [known.get(part) for part in SHAPING_FILES]:
+            raise BundleError(
+                f"{folder}: contains another model since this command read it, so {name} was not added; run the "
+                "command again"
+            )
+        _set_checksums(folder, name, {})
+    _set_checksums(folder, name, checksums)
+
+
+def _set_checksums(folder: Path, name: str, checksums: Mapping[str, str]) -> None:
+    """Record a file, or those of a folder, in the manifest in place of earlier ones; {}: it is not there."""
+    manifest = _read_manifest(folder)  # each time, because another process may have added files meanwhile
+    others = {key: value for key, value in manifest["sha256"].items() if key.split("/")[0] != name}
     write_text(folder / MANIFEST, _as_text({**manifest, "sha256": {**others, **checksums}}))
 
 

@@ -163,6 +163,18 @@ def test_a_file_added_while_another_is_written_stays_in_the_manifest(bundle):
     ]
 
 
+def test_a_file_added_while_another_one_moves_stays_in_the_manifest(bundle, monkeypatch):
+    def sync_slowly(path):
+        if path.name.startswith(".slow"):
+            monkeypatch.undo()
+            add_to_bundle(bundle, "quick.json", lambda other: other.write_text("1"))
+
+    monkeypatch.setattr("mtkit.files.sync", sync_slowly)
+    add_to_bundle(bundle, "slow", lambda folder: (folder / "large.bin").write_text("2"))
+    files = read_bundle(bundle)
+    assert [bundle_file(files, name) for name in ("quick.json", "slow")] == [bundle / "quick.json", bundle / "slow"]
+
+
 def test_an_unknown_file_in_an_added_folder_is_refused(bundle):
     add_to_bundle(bundle, "ctranslate2", lambda folder: (folder / "model.bin").write_text("a"))
     assert bundle_file(read_bundle(bundle), "ctranslate2") == bundle / "ctranslate2"

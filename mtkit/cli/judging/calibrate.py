@@ -14,6 +14,7 @@ from mtkit.console import counted
 from mtkit.errors import UsageError
 
 if TYPE_CHECKING:
+    from mtkit import bundle
     from mtkit.data import dev_text
     from mtkit.translation import confidence
     from mtkit.translation.candidates import Candidate
@@ -49,7 +50,8 @@ def calibrate(
         raise UsageError("give both --src and --ref, or neither for the dev sets of the model's config")
 
     folder = bundle.find_model(model)
-    texts = _texts(folder, src, ref, max_sentences)
+    files = bundle.read_bundle(folder)
+    texts = _texts(files, src, ref, max_sentences)
     candidates: list[Candidate] = []
     for text in texts:
         of_text = [f"decode.tag={text.tag or 'null'}"] if src is None else []
@@ -64,20 +66,19 @@ def calibrate(
         decode=translator.decode,
         tags=[text.tag for text in texts],
     )
-    bundle.add_to_bundle(folder, confidence.CONFIDENCE_FILE, calibration.dump)
+    bundle.add_to_bundle(folder, confidence.CONFIDENCE_FILE, calibration.dump, made_for=files)
     _print(calibration, texts, folder / confidence.CONFIDENCE_FILE)
 
 
-def _texts(folder: Path, src: Path | None, ref: Path | None, n: int) -> list[dev_text.DevText]:
+def _texts(files: bundle.BundleFiles, src: Path | None, ref: Path | None, n: int) -> list[dev_text.DevText]:
     """Return at most n sentences to calibrate on: from src and ref, or from all dev sets of the model's config."""
-    from mtkit import bundle
     from mtkit.data import corpus, dev_text
 
     if src is not None:
         pairs = dev_text.pairs_with_text(CorpusFiles(src=src, tgt=ref))
         return [dev_text.DevText(str(src), None, corpus.evenly_spaced(pairs, n))]
-    dev = bundle.read_bundle(folder).config.data.dev
-    return dev_text.read_dev_text(dev, n, config=folder / "config.yaml", remedy="give --src and --ref")
+    config = files.folder / "config.yaml"
+    return dev_text.read_dev_text(files.config.data.dev, n, config=config, remedy="give --src and --ref")
 
 
 def _print(calibration: confidence.Calibration, texts: list[dev_text.DevText], path: Path) -> None:

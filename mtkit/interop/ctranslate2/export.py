@@ -69,7 +69,7 @@ def export_bundle(
         )
 
     if out is None:
-        add_to_bundle(files.folder, FOLDER, write)
+        add_to_bundle(files.folder, FOLDER, write, made_for=files)
     else:
         with atomic_folder(out) as folder:
             write(folder)

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from mtkit.bundle import bundle_file, load_bundle, read_bundle, save_bundle
 from mtkit.cli import app
 from mtkit.tokens.special_ids import EOS_ID
+from mtkit.translation import confidence
 from mtkit.translation.confidence import CONFIDENCE_FILE, Calibration
 from mtkit.translation.translator import Translator
 
@@ -56,6 +57,20 @@ def run(ending_bundle, tmp_path, references):
         return CliRunner().invoke(app, ["calibrate", "--model", "model", "--set", "decode.min_len=3", *args])
 
     return run
+
+
+def test_a_model_that_replaces_another_one_does_not_get_its_calibration(run, shared_bundle, monkeypatch):
+    def calibrate_translations(*args, **options):
+        shutil.rmtree("model")
+        shutil.copytree(shared_bundle, "model")  # as a training writes it that ends meanwhile
+        return made(*args, **options)
+
+    made = confidence.calibrate_translations
+    monkeypatch.setattr(confidence, "calibrate_translations", calibrate_translations)
+    result = run("--src", "src.txt", "--ref", "ref.txt")
+    assert result.exit_code == 1
+    assert "model: contains another model" in result.stderr
+    assert bundle_file(read_bundle(Path("model")), CONFIDENCE_FILE) is None
 
 
 def test_the_bundle_gets_a_calibration_that_is_verified(run):
