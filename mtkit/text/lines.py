@@ -5,15 +5,16 @@ from collections.abc import Iterator
 
 from mtkit.text.addresses import PATH_START
 from mtkit.text.sentences import GREEK_QUESTION, is_final_mark_added, without_final_mark
+from mtkit.text.templates import FORMULA
 from mtkit.text.words import has_letters
 
 _LIST_MARK = re.compile(
     r"[^\S\r\n]*+(?:(?:[-*•–+]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})[.)]|#{1,6}|>{1,9}|\[[ xX]\])[^\S\r\n]++)*"
 )
 # Breaks of lines and between cells, also those that programs write as \n, or people as <br>. A path such as C:\new has
-# none.
+# none, and neither has a formula such as \(\theta\).
 BREAK_TAG = re.compile(r"<br\s{0,9}/?>", re.IGNORECASE)
-_BREAK = re.compile(rf"(?:\b{PATH_START}|\\\\)\S*|(?P<break>[\n\t\f]|(?:\\[nrt])+|(?i:{BREAK_TAG.pattern}))")
+_BREAK = re.compile(rf"{FORMULA}|(?:\b{PATH_START}|\\\\)\S*|(?P<break>[\n\t\f]|(?:\\[nrt])+|(?i:{BREAK_TAG.pattern}))")
 SAME_EDGES = ("…", "...", ".. .", "……"), (":", "："), (";", "；"), (",", "，", "、"), ("-", "–", "—", "―")
 _LAST = re.compile(r"\s?(?:…|\.{3}|[:;,]|(?<=\s)[-–—]|[–—])\s*\Z")
 _FIRST = re.compile(r"\A\s*(?:…|\.{3}|[–—-](?=\s)|[–—])\s*")

@@ -1,4 +1,4 @@
-"""Template code in text, which stays byte for byte: one table of the syntaxes, for all formats."""
+"""Template code and formulas in text, which stays byte for byte: one table of the syntaxes, for all formats."""
 
 import re
 from collections.abc import Callable
@@ -51,6 +51,10 @@ IN_PROSE = (  # what could be a word in the messages of a program
     r"\[[a-zA-Z][\w.-]{0,60}\]"  # [name]
     r"|<[a-zA-Z][\w.-]{0,60}>"  # <name>
     r"|(?<![^\s(]):[a-z_]\w{0,60}\b(?!:)"  # :name
+)
+FORMULA = (  # of LaTeX, as MathJax and KaTeX find them in pages
+    r"\\\([\s\S]{1,500}?\\\)|\\\[[\s\S]{1,1000}?\\\]|(?<!\$)\$\$[^$]{1,1000}\$\$(?!\$)"
+    r"|\\begin\{[a-zA-Z]{1,20}\*?\}[\s\S]{1,1000}?\\end\{[a-zA-Z]{1,20}\*?\}"
 )
 TEMPLATE = re.compile(f"{STATEMENTS}|{VALUES}")  # which may have characters that HTML escapes
 _ENDS_SENTENCE = re.compile(r"[.!?](?![\w.!?])|\n")

@@ -24,6 +24,7 @@ def test_a_line_ends_with_lf_crlf_or_cr_alone(text, lines):
     [
         (r"Plan B:\nGo", ["Plan B:", "Go"]),
         (r"Plan B:\n\nÀ demain", ["Plan B:", "À demain"]),
+        (r"The sum \(\theta + \nu\) is small", [r"The sum \(\theta + \nu\) is small"]),
         (r"Open C:\new\red.txt", [r"Open C:\new\red.txt"]),
         (r"D:\NVIDIA\nodes", [r"D:\NVIDIA\nodes"]),
     ],

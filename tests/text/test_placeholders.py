@@ -52,8 +52,16 @@ def test_template_code_is_found_in_prose(placeholder):
     assert Placeholders(PROSE).values(f"Open {placeholder}, please") == [placeholder]
 
 
+@pytest.mark.parametrize(
+    "formula", [r"\(a + b\)", r"\[\text{a cat}\]", "$$a = b$$", "\\begin{align*}\na &= b\n\\end{align*}"]
+)
+def test_a_formula_is_found_in_prose(formula):
+    assert Placeholders(PROSE).values(f"The sum {formula} is small") == [formula]
+
+
 def test_words_of_prose_are_not_template_code():
     for text in (
+        "for $$ or $$$",
         "he said: yes",
         "10:30 or a::b",
         "a [b c] d",

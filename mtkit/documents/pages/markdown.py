@@ -235,7 +235,7 @@ def _put_html(text: str, source: Source, segment: Segment) -> Put:
     return put
 
 
-_CODE = frozenset(["fence", "code_block"])
+_CODE = frozenset(["fence", "code_block", "formula"])
 
 
 def _structure(found: Blocks) -> object:

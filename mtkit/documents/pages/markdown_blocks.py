@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt, rules_block
 from markdown_it.rules_block import StateBlock
 from markdown_it.token import Token
 
-from mtkit.documents.pages.markdown_inline import Mark, marks_of
+from mtkit.documents.pages.markdown_inline import Mark, is_formula, marks_of
 from mtkit.documents.places import Source
 from mtkit.errors import DataError
 from mtkit.text.lines import NEWLINE, line_spans
@@ -42,6 +42,9 @@ _MODULE_CODE = re.compile(  # of MDX: statements and expressions between blank l
     rf"|{EXPRESSIONS}[ \t\r]*$)",
     re.MULTILINE,
 )
+_FORMULA_ENDS = {"$$": "$$", r"\[": r"\]"}  # and those of \begin{...}
+_FORMULA_START = re.compile(r"\$\$|\\\[|\\begin\{[a-zA-Z]{1,20}\*?\}")
+_BEHIND_FORMULA = re.compile(r"[ \t.,;]*(?:\{[^{}]*\}|\([\w.]+\))?[ \t]*")  # its label or number
 _FOOTNOTE = re.compile(r"\[\^[^\s\[\]]{1,99}\]:")
 _BLANK = " \t"
 Kind = Literal["paragraph", "heading", "cell", "html", "definition"]
@@ -215,6 +218,7 @@ def _parser() -> MarkdownIt:
         rule = _with_columns(getattr(rules_block, name))
         parser.block.ruler.at(name, rule, {"alt": of_others.get(name, [])})
     parser.block.ruler.at("reference", _reference, {"alt": []})
+    parser.block.ruler.before("fence", "formula", _formula, {"alt": ["paragraph", "reference", "blockquote", "list"]})
     parser.block.ruler.before("fence", "indented", _indented, {"alt": ["paragraph", "reference", "blockquote", "list"]})
     return parser
 
@@ -248,6 +252,32 @@ def _reference(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         token.meta["columns"] = _columns(state, start, state.line)
         state.env.setdefault("definitions", []).append(token)
     return True
+
+
+def _formula(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Read a formula that has its lines to itself, because some of them may look like those of other blocks."""
+    first = None if state.is_code_block(start) else _FORMULA_START.match(_text(state, start))
+    if not first:
+        return False
+    closing = _FORMULA_ENDS.get(first[0]) or first[0].replace("begin", "end")
+    inner, last = _text(state, start)[first.end() :], start
+    while closing not in inner:
+        last += 1
+        if last == end or state.isEmpty(last) or state.sCount[last] < state.blkIndent:
+            return False
+        inner += f"\n{_text(state, last)}"
+    inner, _, behind = inner.partition(closing)
+    if not is_formula(first[0] + inner + closing) or not _BEHIND_FORMULA.fullmatch(behind):
+        return False
+    if not silent:
+        token = state.push("formula", "", 0)
+        token.map, token.content = [start, last + 1], state.getLines(start, last + 1, state.blkIndent, False)
+        state.line = last + 1
+    return True
+
+
+def _text(state: StateBlock, line: int) -> str:
+    return state.src[state.bMarks[line] + state.tShift[line] : state.eMarks[line]]
 
 
 def _indented(state: StateBlock, start: int, end: int, silent: bool) -> bool:

@@ -1,8 +1,8 @@
 """Inline Markdown: where emphasis, links, code spans, tags and the like stand in the text of a block.
 
 The inline rules of markdown-it-py do the parsing. Each rule is traced, because its tokens do not have offsets.
-CommonMark is extended by strikethrough, footnotes and task lists as on GitHub; formulas in dollars, the statements
-of templates, {#attributes} and :emoji: are codes, too.
+CommonMark is extended by strikethrough, footnotes and task lists as on GitHub, and by H~2~O and 5^th^ as in Pandoc.
+Formulas in dollars, \\( \\) or \\[ \\], the statements of templates, {#attributes} and :emoji: are codes, too.
 """
 
 import re
@@ -19,7 +19,7 @@ from mtkit.documents.pages import html_text
 from mtkit.documents.pieces import Piece
 from mtkit.text.inline import Code, Interval, Kind
 from mtkit.text.inline_tags import TAG
-from mtkit.text.templates import EXPRESSIONS, STATEMENTS
+from mtkit.text.templates import EXPRESSIONS, FORMULA, STATEMENTS
 
 _MOST_LEVELS = 20  # of brackets within each other that are tried as links; the time grows with it
 _FOOTNOTE = r"\[\^[^\s\[\]]{1,99}\](?!\()"
@@ -27,6 +27,10 @@ _TEMPLATE = rf"{STATEMENTS}|{EXPRESSIONS}|\{{:[^{{}}\n]{{0,500}}\}}|\{{[#.][A-Za
 _FORMULA = r"\$\$[^$`]{1,2000}+\$\$|(?<![\w$])\$[^\s$`](?:[^$`\n]{0,500}[^\s$`])?\$(?!\w)"
 _EMOJI = r"(?<![\w:]):[a-z0-9_+-]*[a-z][a-z0-9_+-]*:(?![\w:])"
 _EXTENSION = re.compile("|".join((_FOOTNOTE, _TEMPLATE, _FORMULA, _EMOJI)))
+_SHIFTED = re.compile(r"(?<![~^])([~^])(?:[^\W_]|[-+−–=.,()]){1,40}\1(?![~^])")
+_LATEX = re.compile(FORMULA)
+_LIKE_FORMULA = re.compile(r"[\\^_={}<>+|]")  # the brackets of other text are escaped, too
+_WORD = re.compile(r"[^\W\d_]{2}")
 _AT_START = re.compile(r"\[\^[^\s\[\]]{1,99}\]:[ \t]*|\[[ xX]\][ \t]+|\[![A-Z]{1,20}\][+-]?(?:[ \t]*\n|$)")
 _SPACES = re.compile(r"[ \t\n]*")
 _ESCAPE = re.compile(r"\\[\n!-/:-@\[-`{-~]")
@@ -132,6 +136,8 @@ def _parser() -> MarkdownIt:
     for name, (rule, note) in rules.items():
         parser.inline.ruler.at(name, _traced(rule, note))
     parser.inline.ruler.before("link", "extension", _traced(_extension, _note_single))
+    parser.inline.ruler.before("escape", "latex", _traced(_latex, _note_single))
+    parser.inline.ruler.before("strikethrough", "shifted", _traced(_shifted, _note_shifted))
     return parser
 
 
@@ -171,7 +177,28 @@ def _strikethrough(state: StateInline, silent: bool) -> bool:
 
 def _extension(state: StateInline, silent: bool) -> bool:
     """Treat an extension of CommonMark as one code."""
-    found = _EXTENSION.match(state.src, state.pos)
+    return _take(state, silent, _EXTENSION.match(state.src, state.pos))
+
+
+def _latex(state: StateInline, silent: bool) -> bool:
+    """Treat a formula such as \\(a + b\\) as one code."""
+    found = _LATEX.match(state.src, state.pos)
+    return _take(state, silent, found if found and is_formula(found[0]) else None)
+
+
+def _shifted(state: StateInline, silent: bool) -> bool:
+    """Treat text between two tildes as a subscript, and between two carets as a superscript, as Pandoc does."""
+    return _take(state, silent, _SHIFTED.match(state.src, state.pos))
+
+
+def is_formula(text: str) -> bool:
+    """Return whether a text is a formula; in Markdown, brackets around words may be escaped like those of formulas."""
+    if text.startswith("\\["):
+        return bool(_LIKE_FORMULA.search(text[2:-2]))
+    return not text.startswith("\\(") or bool(_LIKE_FORMULA.search(text[2:-2])) or not _WORD.search(text)
+
+
+def _take(state: StateInline, silent: bool, found: re.Match[str] | None) -> bool:
     if found is None or found.end() > state.posMax:
         return False
     if not silent:
@@ -182,6 +209,15 @@ def _extension(state: StateInline, silent: bool) -> bool:
 
 def _note_single(state: _State, start: int) -> None:
     state.marks.append(Mark(start, state.pos, "single"))
+
+
+def _note_shifted(state: _State, start: int) -> None:
+    end = state.pos - 1
+    if state.src[start] == "^" and state.src[start + 1 : end].isdecimal():  # the mark of a note
+        _note_single(state, start)
+    else:
+        state.marks.append(Mark(start, start + 1, "open", state.src[start]))
+        state.marks.append(Mark(end, end + 1, "close", state.src[start]))
 
 
 def _note_character(state: _State, start: int) -> None:
