@@ -103,7 +103,7 @@ def read_run(run_dir: Path) -> RunFiles:
         record=record,
         training=training,
         dev=_dev_scores(training, record) if training else {},
-        test=_read_test_scores(run_dir, manifest) if training else None,
+        test=read_test_scores(run_dir / "model") if training else None,
         measured=frontier.read(run_dir) if training else None,
     )
 
@@ -136,10 +136,10 @@ def keep_test_scores(bundle: Path, n_sentences: int, metrics: Sequence[MetricSco
     return run_dir
 
 
-def _read_test_scores(run_dir: Path, manifest: Mapping[str, Any]) -> Scores | None:
-    """Return the stored test scores, unless they belong to an older model."""
-    values = _read_json(run_dir / _TEST_SCORES)
-    if not values or values["model"] != _weights_checksum(manifest):
+def read_test_scores(bundle: Path) -> Scores | None:
+    """Return the stored test scores of a run's bundle, unless they belong to an older model."""
+    values = _read_json(bundle.parent / _TEST_SCORES)
+    if not values or values["model"] != _weights_checksum(_read_json(bundle / MANIFEST)):
         return None
     return Scores(values["n_sentences"], [MetricScore(**score) for score in values["scores"]])
 

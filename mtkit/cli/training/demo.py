@@ -10,7 +10,6 @@ from mtkit.cli.models import with_bar
 from mtkit.cli.options import SetOption
 from mtkit.console import log
 from mtkit.errors import MtkitError
-from mtkit.files import write_text
 
 if TYPE_CHECKING:
     from mtkit.config.schema import Config
@@ -73,20 +72,16 @@ def _write_corpus() -> None:
 
 
 def _test_score(config: Config, translator: mtkit.Translator, bundle: Path) -> str:
-    """Return a line with BLEU on the test sentences; measure it once for a bundle, then read it from the run."""
+    """Return a line with BLEU on the test sentences; measure it once for a model, then read it from the run."""
     from mtkit.data import corpus
     from mtkit.evaluation.metrics import scores as metrics
-    from mtkit.runs import report
+    from mtkit.runs import read, report
 
-    known = bundle.parent / "test-score.txt"
-    if known.exists() and known.stat().st_mtime > (bundle / "manifest.json").stat().st_mtime:
-        return known.read_text(encoding="utf-8")
-    pairs = list(corpus.read_pairs([config.data.test] if config.data.test else []))
-    translations = with_bar(translator.stream(pair.src for pair in pairs), len(pairs), "test", "sentence")
-    hypotheses = [translation.text for translation in translations]
-    scores = metrics.evaluate(hypotheses, [pair.tgt for pair in pairs])
-    bleu = next(score for score in scores if score.name == "BLEU")
-    line = f"BLEU {bleu.score:.1f} on {len(pairs)} sentences that it was not trained on ({bleu.signature})"
-    write_text(known, line)
-    report.note_test_scores(bundle, len(pairs), scores)
-    return line
+    if (scores := read.read_test_scores(bundle)) is None:
+        pairs = list(corpus.read_pairs([config.data.test] if config.data.test else []))
+        translations = with_bar(translator.stream(pair.src for pair in pairs), len(pairs), "test", "sentence")
+        hypotheses = [translation.text for translation in translations]
+        scores = read.Scores(len(pairs), metrics.evaluate(hypotheses, [pair.tgt for pair in pairs]))
+        report.note_test_scores(bundle, len(pairs), scores.metrics)
+    bleu = scores.first
+    return f"BLEU {bleu.score:.1f} on {scores.n_sentences} sentences that it was not trained on ({bleu.signature})"
