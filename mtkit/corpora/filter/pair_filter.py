@@ -24,7 +24,7 @@ from mtkit.corpora.filter.pair_judge import FILE, GOOD, PairJudge
 from mtkit.data.corpus import text_checksums
 from mtkit.data.examples import Example, read_examples
 from mtkit.errors import ConfigError, UsageError
-from mtkit.files import locked, parse_json, write_text
+from mtkit.files import locked, parse_json, write_bytes, write_text
 from mtkit.pair_files.pairs import Languages
 from mtkit.version import __version__
 
@@ -42,12 +42,13 @@ def prepare_run(
     Even samples of at most `most` pairs become examples. overrides: of the config; its clean section says which pairs
     are good enough, and how their text is repaired.
     Raises UsageError if the folder is something else, ConfigError for wrong overrides or if the run was begun with
-    other text or settings, and what `write_examples` raises; then a new folder is not left behind.
+    other text or settings, and what `write_examples` raises; then the folder stays as it was.
     """
     if folder.is_dir() and not (folder / CONFIG).exists() and any(not path.match(".*") for path in folder.iterdir()):
         raise UsageError(f"{folder}: exists and is not the folder of a filter; give a new name")
-    path, is_new = folder / CONFIG, not (folder / CONFIG).exists()
+    path = folder / CONFIG
     with locked(folder):
+        before = path.read_bytes() if path.exists() else None
         try:
             write_text(path, _HEADING + format_yaml(_settings(langs, budget)))
             cfg = load_config(path, overrides)
@@ -55,8 +56,10 @@ def prepare_run(
                 raise UsageError("--set run_dir: the folder of a filter is --output")
             _make_examples(folder, corpora, langs, cfg, most)
         except BaseException:
-            if is_new:
+            if before is None:
                 path.unlink(missing_ok=True)
+            else:
+                write_bytes(path, before)
             raise
     return cfg
 

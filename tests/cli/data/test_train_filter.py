@@ -13,7 +13,10 @@ import pytest
 from typer.testing import CliRunner
 
 from mtkit.cli import app
+from mtkit.config.data import CorpusFiles
 from mtkit.corpora.filter import pair_scores
+from mtkit.corpora.filter.pair_filter import prepare_run
+from mtkit.errors import ConfigError
 
 WORDS = {
     **{"house": "Haus", "tree": "Baum", "river": "Fluss", "garden": "Garten", "street": "Strasse", "table": "Tisch"},
@@ -107,7 +110,7 @@ def test_the_same_command_again_trains_nothing_and_other_text_is_refused(folder,
     other = write(tmp_path / "other.en-de.tsv", sentences(3000, seed=4))
     _, err, code = run("train-filter", other, *arguments)
     assert code == 1
-    assert "examples that were made otherwise: text.1.tsv was" in err
+    assert "examples that were made in another way: text.1.tsv was" in err
     assert "give another folder" in err
 
 
@@ -184,6 +187,16 @@ def test_a_folder_with_other_things_is_refused_and_a_wrong_key_leaves_no_folder(
     _, err, code = run("train-filter", corpus, "-o", tmp_path / "new", "--set", "model.d_modl=32")
     assert (code, "did you mean d_model" in err) == (1, True)
     assert not (tmp_path / "new").exists()
+
+
+def test_a_refused_start_leaves_the_config_of_the_filter_as_it_was(tmp_path):
+    corpora = [CorpusFiles(tsv=write(tmp_path / "good.en-de.tsv", sentences(1500, seed=1)))]
+    options = {"overrides": ["clean.language=false"], "budget": "1m"}
+    prepare_run(tmp_path / "f", corpora, ("en", "de"), most=1500, **options)
+    before = (tmp_path / "f" / "filter.yaml").read_text(encoding="utf-8")
+    with pytest.raises(ConfigError, match="langs was en-de, now en-nl"):
+        prepare_run(tmp_path / "f", corpora, ("en", "nl"), most=1500, **options)
+    assert (tmp_path / "f" / "filter.yaml").read_text(encoding="utf-8") == before
 
 
 def test_a_budget_that_is_no_time_and_too_little_text_are_refused(tmp_path):
