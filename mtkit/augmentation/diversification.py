@@ -27,7 +27,9 @@ from mtkit.data.corpus import corpus_name, count_pairs, read_pairs, read_side, r
 from mtkit.errors import ConfigError, DataError, UsageError
 from mtkit.files import disk_full_explained, locked, remove_leftovers, write_text
 from mtkit.jobs.executors import Executor
+from mtkit.jobs.job import work_folder
 from mtkit.jobs.line_job import LineJobResult, Text
+from mtkit.jobs.shards import remove_folder
 from mtkit.languages import Side
 from mtkit.pair_files.compression import open_output
 from mtkit.pair_files.lines import as_column
@@ -127,8 +129,11 @@ def diversify(
         }
         for number, corpus in numbered:
             for model in models:
-                if not places[number, model.option].exists():
-                    _translate(corpus, model, places[number, model.option], executor, device)
+                place = places[number, model.option]
+                if place.exists():
+                    remove_folder(work_folder(place))  # a killed process may have left it
+                else:
+                    _translate(corpus, model, place, executor, device)
         new = _NewPairs(cfg)
         made = []
         for number, corpus in numbered:

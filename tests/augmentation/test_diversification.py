@@ -193,6 +193,18 @@ def test_other_text_is_translated_again(folder, translated):
     assert [text for _, text, _ in translated] == ["dogs run", "chiens courent"]
 
 
+def test_what_a_killed_job_left_after_its_end_is_removed(folder, translated, monkeypatch):
+    def killed(_folder):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("mtkit.jobs.job.remove_folder", killed)
+        assert run(*BOTH).exit_code == 130
+    assert len([*Path("more", "translations").glob("*.mtkit-job")]) == 1
+    assert run(*BOTH).exit_code == 0
+    assert [*Path("more", "translations").glob("*.mtkit-job")] == []
+
+
 def test_an_interrupted_command_resumes(folder, translated):
     whole = run(*BOTH)
     expected = {path.name: path.read_bytes() for path in Path("more").glob("*.tsv")}
