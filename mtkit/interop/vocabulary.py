@@ -57,7 +57,10 @@ class Layout:
         pad: str = "<pad>",
         bos: str = "<s>",
     ) -> Self:
-        """Find the special rows by their names. Raises DataError if unk or eos is missing."""
+        """Find the special rows by their names. Raises DataError if unk or eos is missing, or if a name is not text."""
+        for row, name in enumerate(names):
+            if not name.isprintable() and any("\ud800" <= character <= "\udfff" for character in name):
+                raise DataError(f"{path}: the piece {name!r} of row {row} is not valid text; the file is damaged")
         rows = {name: row for row, name in enumerate(names)}
         if missing := [name for name in (unk, eos) if name not in rows]:
             raise DataError(f"{path}: the vocabulary has no {missing[0]}")

@@ -312,6 +312,9 @@ def test_a_config_that_is_not_supported_is_named(make_folder, tmp_path, changes,
             lambda t: t.update({"model.encoder.embed_positions.weight": torch.ones(64, 16)}),
             r"model\.safetensors: model\.encoder\.embed_positions\.weight",
         ),
+        (lambda t: t.update({"model.encoder.embed_positions.weight": torch.zeros(3)}), "does not hold sinusoids"),
+        (lambda t: t.update({"model.encoder.embed_positions.weight": torch.zeros(5, 1)}), "does not hold sinusoids"),
+        (lambda t: t.update({"model.shared.weight": torch.ones(9, 16, dtype=torch.int8)}), r"shared\.weight is int8; "),
     ],
 )
 def test_tensors_that_do_not_fit_are_named(make_folder, tmp_path, damage, message):
@@ -342,6 +345,40 @@ def test_pytorch_model_bin_with_tensors_is_read(make_folder, tmp_path):
     (folder / "model.safetensors").unlink()
     huggingface.import_model(folder, tmp_path / "b")
     assert (tmp_path / "a" / "model.safetensors").read_bytes() == (tmp_path / "b" / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin"])
+def test_weights_in_several_files_are_read(make_folder, tmp_path, name):
+    folder = make_folder(tmp_path / "hf")
+    huggingface.import_model(folder, tmp_path / "a")
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    names, stem, kind = sorted(tensors), *name.split(".")
+    parts = {f"{stem}-0000{n}-of-00002.{kind}": names[n - 1 :: 2] for n in (1, 2)}
+    for file, some in parts.items():
+        save = save_file if kind == "safetensors" else torch.save
+        save({one: tensors[one] for one in some}, folder / file)
+    index = folder / f"{name}.index.json"
+    index.write_text(json.dumps({"weight_map": {one: file for file, some in parts.items() for one in some}}))
+    huggingface.import_model(folder, tmp_path / "b")
+    assert (tmp_path / "a" / "model.safetensors").read_bytes() == (tmp_path / "b" / "model.safetensors").read_bytes()
+    (folder / file).unlink()
+    with pytest.raises(MtkitError, match=f"{file}: missing, though {index.name} names it"):
+        huggingface.import_model(folder, tmp_path / "c")
+    for broken in ("{}", '{"weight_map": {"a": "../a"}}', '{"weight_map": {"a": 1}}'):
+        index.write_text(broken)
+        with pytest.raises(MtkitError, match=f"{index.name}: .*weight_map"):
+            huggingface.import_model(folder, tmp_path / "c")
+
+
+def test_tokens_added_to_the_tokenizer_are_named(make_folder, tmp_path):
+    folder = make_folder(tmp_path / "hf")
+    names = json.loads((folder / "vocab.json").read_text())
+    del names["<pad>"]
+    (folder / "vocab.json").write_text(json.dumps(names))
+    (folder / "added_tokens.json").write_text(json.dumps({"<pad>": len(names)}))
+    with pytest.raises(MtkitError, match=r"src embedding has .* rows; .*tokens that were added to the tokenizer"):
+        huggingface.import_model(folder, tmp_path / "bundle")
 
 
 class Executed:
@@ -378,10 +415,12 @@ def test_a_weights_file_with_code_in_it_is_refused(make_folder, tmp_path):
         ("vocab.json", '{"</s>": 0, "<unk>": 1}', r"vocab\.json: 2 entries.* src .*\d+ rows"),
         ("vocab.json", '{"</s>": "0"}', r"vocab\.json: "),
         ("vocab.json", "[", r"vocab\.json: .*JSON"),
+        ("vocab.json", r'{"</s>": 0, "<unk>": 1, "\ud800": 2}', r"vocab\.json: the piece '.ud800' of row 2"),
         ("config.json", "[]", r"config\.json: .*JSON"),
         ("source.spm", "", r"source\.spm: "),
         ("model.safetensors", "nothing", r"model\.safetensors: "),
         ("tokenizer_config.json", '{"separate_vocabs": true}', r"tokenizer_config\.json: separate_vocabs: true"),
+        ("tokenizer_config.json", '{"eos_token": ["</s>"]}', r"vocab\.json: the vocabulary has no \['</s>'\]"),
     ],
 )
 def test_files_that_cannot_be_used_are_named(make_folder, tmp_path, name, content, message):

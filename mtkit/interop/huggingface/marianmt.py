@@ -91,7 +91,11 @@ def _check(folder: Path, config: Mapping[str, Any], both: Vocabularies, n_rows: 
     """Check that vocabularies, config and matrices belong together; return the id that the decoder starts with."""
     for side, vocabulary in (("src", both.src), ("tgt", both.tgt)):
         if n_rows[side] != (size := vocabulary.layout.size):
-            raise MtkitError(f"{vocabulary.path}: {size} entries, but the {side} embedding has {n_rows[side]} rows")
+            raise MtkitError(
+                f"{vocabulary.path}: {size} entries, but the {side} embedding has {n_rows[side]} rows; the files are "
+                "of different models, or the others are tokens that were added to the tokenizer, which mtkit does not "
+                "read"
+            )
     path, eos = folder / "config.json", both.tgt.layout.eos
     if (eos_id := config.get("eos_token_id", eos)) != eos:
         raise MtkitError(f"{path}: eos_token_id: {eos_id}, but {both.tgt.path.name} has </s> at {eos}")

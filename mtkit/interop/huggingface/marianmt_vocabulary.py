@@ -73,7 +73,7 @@ def _read_side(path: Path, spm: Path, options: dict[str, Any]) -> Vocabulary:
     special = {}
     for key, default in {"unk": "<unk>", "eos": "</s>", "pad": "<pad>"}.items():
         value = options.get(f"{key}_token", default)
-        special[key] = value.get("content", default) if isinstance(value, dict) else value
+        special[key] = str(value.get("content", default) if isinstance(value, dict) else value)
     return Vocabulary(path, read_spm(spm), names, Layout.from_names(names, path, **special))
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from mtkit.config.model import ModelConfig
 from mtkit.errors import MtkitError
+from mtkit.interop.huggingface.config import read_json
 from mtkit.model.positions import FAIRSEQ_FIRST, SinusoidalPositions, SinusoidKind
 from mtkit.model.transformer import Transformer
 
@@ -24,28 +25,61 @@ _OUTPUT = "lm_head.weight"
 
 
 def read_weights(folder: Path) -> tuple[Path, dict[str, Tensor]]:
-    """Return the weights' file and its tensors. Raises MtkitError if it is missing or contains more than tensors."""
-    path, old = folder / WEIGHTS, folder / _OLD_WEIGHTS
-    if path.is_file():
-        try:
-            return path, load_file(path)
-        except SafetensorError as error:
-            raise MtkitError(f"{path}: not a safetensors file, or damaged ({error})") from error
-    if not old.is_file():
-        raise MtkitError(f"{folder}: contains neither {WEIGHTS} nor {_OLD_WEIGHTS}")
+    """Return the weights' file, or the index of several, and the tensors.
+
+    Raises MtkitError if it is missing, or contains anything but tensors of floating-point numbers.
+    """
+    for name in (WEIGHTS, _OLD_WEIGHTS):
+        path, index = folder / name, folder / f"{name}.index.json"
+        if path.is_file():
+            return path, _tensors(path)
+        if index.is_file():
+            return index, {key: tensor for part in _parts(index) for key, tensor in _tensors(part).items()}
+    raise MtkitError(f"{folder}: contains neither {WEIGHTS} nor {_OLD_WEIGHTS}")
+
+
+def _parts(index: Path) -> list[Path]:
+    """Return the files that the index of a large model names."""
+    names = read_json(index).get("weight_map")
+    files = [*names.values()] if isinstance(names, dict) else []
+    if not files or not all(isinstance(file, str) and Path(file).name == file for file in files):
+        raise MtkitError(f"{index}: its weight_map does not name the files of the weights")
+    parts = [index.with_name(file) for file in dict.fromkeys(files)]
+    if missing := [part for part in parts if not part.is_file()]:
+        raise MtkitError(f"{missing[0]}: missing, though {index.name} names it; copy the folder again, as a whole")
+    return parts
+
+
+def _tensors(path: Path) -> dict[str, Tensor]:
+    tensors = _load_safe(path) if path.suffix == Path(WEIGHTS).suffix else _load_old(path)
+    for name, tensor in tensors.items():
+        if not tensor.is_floating_point():
+            kind = str(tensor.dtype).removeprefix("torch.")
+            raise MtkitError(f"{path}: the tensor {name} is {kind}; only floating-point weights are supported")
+    return tensors
+
+
+def _load_safe(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise MtkitError(f"{path}: not a safetensors file, or damaged ({error})") from error
+
+
+def _load_old(path: Path) -> dict[str, Tensor]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch asks its users to report pickles that it does not read
-            tensors = torch.load(old, map_location="cpu", weights_only=True)
+            tensors = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # damaged files raise errors of many types
         # we hide torch's message, because it advises the user to let the file run code
         raise MtkitError(
-            f"{old}: refused: it is damaged, or contains more than tensors ({type(error).__name__}); "
+            f"{path}: refused: it is damaged, or contains more than tensors ({type(error).__name__}); "
             f"ask its author for {WEIGHTS}"
         ) from error
     if not isinstance(tensors, dict) or not all(isinstance(value, Tensor) for value in tensors.values()):
-        raise MtkitError(f"{old}: refused: it contains more than named tensors")
-    return old, dict(tensors)
+        raise MtkitError(f"{path}: refused: it contains more than named tensors")
+    return dict(tensors)
 
 
 def positions_of(tensors: dict[str, Tensor], path: Path, kinds: Sequence[SinusoidKind]) -> SinusoidKind:
@@ -63,6 +97,8 @@ def positions_of(tensors: dict[str, Tensor], path: Path, kinds: Sequence[Sinusoi
 
 
 def _holds(table: Tensor, kind: SinusoidKind, atol: float) -> bool:
+    if table.dim() != 2 or table.size(1) < 2 or table.size(1) % 2:
+        return False
     table = table[FAIRSEQ_FIRST:] if kind == "fairseq" else table  # before them there is a row for padding
     return torch.allclose(table, SinusoidalPositions(table.size(1), kind).table_of(*table.shape), atol=atol)
 
