@@ -8,8 +8,8 @@ from functools import partial
 from mtkit.documents.document import Document
 from mtkit.documents.office import ooxml
 from mtkit.documents.office.archive import Archive
-from mtkit.documents.office.ooxml import ALT_ATTRIBUTES, PREFIXES, PROPERTIES, Formats, Names, Reader
-from mtkit.documents.office.runs import Item, Raw, add_paragraph, is_code_style
+from mtkit.documents.office.ooxml import PREFIXES, PROPERTIES, TEXT_ATTRIBUTES, Formats, Names, Reader
+from mtkit.documents.office.runs import Item, Raw, add_paragraph, add_text, is_code_style
 from mtkit.documents.reading import Options
 from mtkit.documents.skeleton import Reading, Skeleton
 from mtkit.markup import xml_tokens
@@ -50,6 +50,7 @@ _PARAGRAPH_STYLE = re.compile(r"""\s*<[\w.-]*:?pPr\s*>\s*<[\w.-]*:?pStyle\s[^<>]
 _RUN_STYLE = re.compile(r"""<[\w.-]*:?rStyle\s[^<>]*?val=["']([^"']*)""")
 _LEFT_OUT = frozenset(["w:pPr", "w:proofErr"])
 _TEXT_FIELDS = frozenset(["HYPERLINK", "TOC", "QUOTE"])  # whose result is text; the rest are numbers, dates and names
+_TIP = re.compile(r"""\s*HYPERLINK\s[^<]*?\\o\s*(?P<quote>"|&quot;)(?P<tip>[^<"\\]+?)(?P=quote)""")  # of a link
 _STORIES = (
     *("document.main", "template.main", "document.macroEnabled.main", "template.macroEnabledTemplate.main"),
     *("header", "footer", "footnotes", "endnotes", "comments"),
@@ -78,7 +79,7 @@ _STORY = Reader(
         ["w:p"],
         ignored=["w:r", "w:t", "w:proofErr", *_CHARACTERS],
         skipped=["w:rPr"],
-        attributes=ALT_ATTRIBUTES,
+        attributes=TEXT_ATTRIBUTES,
     ),
 )
 
@@ -137,7 +138,7 @@ class _Story:
     def __init__(self, xml: Xml, src_lang: str | None) -> None:
         self._xml, self._skeleton = xml, Skeleton(xml.text)
         self._foreign = ooxml.foreign_runs(xml, "w:r", src_lang)
-        self._formats = Formats(self._xml, _RUN, _IGNORED_FORMAT)
+        self._formats = Formats(self._xml, self._skeleton, _RUN, _IGNORED_FORMAT)
         self._owners = _owners(self._xml)
         self._style = replace(self._formats.style, write=_write)
 
@@ -155,7 +156,10 @@ class _Story:
                     items = _joined(self._items(first + 1, index))
                     add_paragraph(self._skeleton, items, self._style, place)
             else:
-                ooxml.add_alt_text(self._skeleton, self._xml, index, f"paragraph {n_paragraphs}")
+                ooxml.add_attributes(self._skeleton, self._xml, index, f"paragraph {n_paragraphs}")
+                if name == "w:instrText" and (tip := _TIP.match(self._xml.text, token.end)):
+                    text, place = xml_tokens.unescape(tip["tip"]), f"paragraph {n_paragraphs}"
+                    add_text(self._skeleton, *tip.span("tip"), text, place, _write_tip)
         return self._skeleton.reading()
 
     def _is_code(self, paragraph: int) -> bool:
@@ -263,6 +267,11 @@ class _Story:
 _Owner = tuple[_Field, str]
 _CODE = _Field()  # stands for runs in a style such as "Verbatim", which become one code
 _SPACES = str.maketrans("\t\r\n", "   ")
+
+
+def _write_tip(text: str) -> str:
+    """Return the tooltip of a link as a field has it, within quotes."""
+    return xml_tokens.escape(text.replace('"', '\\"'))
 
 
 def _write(text: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from mtkit.documents.document import Document, Part
 from mtkit.documents.office.archive import Archive
 from mtkit.documents.office.ooxml import add_element, member_part, member_xml
-from mtkit.documents.office.runs import Item, Raw, RunStyle, add_paragraph, is_code_style
+from mtkit.documents.office.runs import Item, Raw, RunStyle, add_paragraph, add_text, is_code_style
 from mtkit.documents.reading import Options
 from mtkit.documents.skeleton import Reading, Skeleton
 from mtkit.errors import DataError
@@ -36,7 +36,7 @@ _PLAIN = frozenset(
     ["svg:title", "svg:desc", "text:index-title-template", "dc:title", "dc:subject", "dc:description", "meta:keyword"]
 )
 _STAYS = frozenset(["text:tracked-changes", "office:scripts", "table:tracked-changes"])
-_FRAME = Frame(_PREFIXES, _PARAGRAPHS, ignored=["text:span", "text:s", *_LEFT_OUT])
+_FRAME = Frame(_PREFIXES, _PARAGRAPHS, ignored=["text:span", "text:s", *_LEFT_OUT], attributes=["office:title"])
 _LANGUAGE = re.compile(
     r"""\s(?:fo:language|fo:country|fo:script|style:language-\w+|style:country-\w+|style:script-\w+|style:rfc-[\w-]+"""
     r"""|officeooo:[\w-]*rsid)\s*=\s*"[^"]*\""""
@@ -93,6 +93,9 @@ class _Content:
             elif name in _PARAGRAPHS and token.kind == "close":
                 first, place = waiting.pop()
                 self._add(first, index, place)
+            elif name == "text:a" and (title := token.attributes.get("office:title")):
+                place = f"paragraph {n_paragraphs}"
+                add_text(self._skeleton, title.start, title.end, title.value, place, xml_tokens.escape_value)
             elif name in _PLAIN and token.kind == "open":
                 add_element(self._skeleton, xml, index, name.rpartition(":")[2])
         return self._skeleton.reading()

@@ -44,6 +44,7 @@ PREFIXES: Mapping[str, str] = {
 }
 _TYPES = "[Content_Types].xml"
 _ALT_OF = frozenset(["wp:docPr", "pic:cNvPr", "p:cNvPr", "xdr:cNvPr", "a:cNvPr", "v:shape", "v:rect", "v:image"])
+_LINKS = frozenset(["w:hyperlink", "a:hlinkClick", "a:hlinkHover", "a:hlinkMouseOver"])
 _FILE_NAME = re.compile(r"\S+\.\w{3,4}")
 _IGNORED_FORMAT = re.compile(
     r"""\s(?:lang|altLang|dirty|err|noProof|smtClean|smtId|kern|spc)\s*=\s*(?:"[^"]*"|'[^']*')"""
@@ -111,16 +112,19 @@ def member_xml(archive: Archive, name: str, prefixes: Mapping[str, str]) -> Part
     return member_part(archive, name, lambda xml: Reading(xml.text, ()), Frame(prefixes, ()))
 
 
-def add_alt_text(skeleton: Skeleton, xml: Xml, index: int, place: str) -> None:
-    """Add the descriptions of a picture or a shape as segments, unless they are file names."""
-    if xml.names[index] not in _ALT_OF or xml.tokens[index].kind not in ("open", "empty"):
+def add_attributes(skeleton: Skeleton, xml: Xml, index: int, place: str) -> None:
+    """Add the descriptions of a picture or a shape, or the tooltip of a link, as segments, unless they name files."""
+    element = xml.names[index]
+    if element not in (*_ALT_OF, *_LINKS) or xml.tokens[index].kind == "close":
         return
     for name, found in xml.tokens[index].attributes.items():
-        if name in ALT_ATTRIBUTES and not _FILE_NAME.fullmatch(found.value):
+        is_text = name in _ALT if element in _ALT_OF else name.rpartition(":")[2] == "tooltip"
+        if is_text and not _FILE_NAME.fullmatch(found.value):
             add_text(skeleton, found.start, found.end, found.value, place, xml_tokens.escape_value)
 
 
-ALT_ATTRIBUTES = ("descr", "title", "alt")
+_ALT = ("descr", "title", "alt")
+TEXT_ATTRIBUTES = (*_ALT, r"(?:[\w.-]+:)?tooltip")  # as patterns
 
 
 def read_texts(names: Collection[str], xml: Xml) -> Reading:
@@ -167,8 +171,9 @@ def read_drawing(xml: Xml, *, placeholders: bool = True, src_lang: str | None = 
     placeholders: include the text of placeholder shapes; in a layout that text is never shown. src_lang: text with the
     mark of another language stays as it is.
     """
-    skeleton, formats, foreign = Skeleton(xml.text), Formats(xml, _RUN), foreign_runs(xml, "a:r", src_lang)
-    n_paragraphs = skipped_until = 0
+    skeleton, foreign = Skeleton(xml.text), foreign_runs(xml, "a:r", src_lang)
+    formats = Formats(xml, skeleton, _RUN)
+    n_paragraphs = paragraph = skipped_until = 0
     for index, (token, name) in enumerate(zip(xml.tokens, xml.names, strict=True)):
         is_hidden = name == "p:sp" and token.kind == "open" and not placeholders and _is_placeholder(xml, index)
         if is_hidden or (name in _NUMBERS and token.kind == "open"):
@@ -177,12 +182,14 @@ def read_drawing(xml: Xml, *, placeholders: bool = True, src_lang: str | None = 
             continue
         if name == "a:p" and token.kind == "open":
             n_paragraphs += 1
-            items = list(_items(xml, skeleton, index, formats, foreign))
+            paragraph = index
+        elif name == "a:p" and token.kind == "close":  # after the tooltips in it
+            items = list(_items(xml, skeleton, paragraph, formats, foreign))
             add_paragraph(skeleton, items, formats.style, f"paragraph {n_paragraphs}")
         elif name == "c:v" and token.kind == "open":
             add_element(skeleton, xml, index, "label")
         else:
-            add_alt_text(skeleton, xml, index, f"paragraph {n_paragraphs}")
+            add_attributes(skeleton, xml, index, f"paragraph {n_paragraphs}")
     return skeleton.reading()
 
 
@@ -190,7 +197,7 @@ def _is_placeholder(xml: Xml, shape: int) -> bool:
     return "p:ph" in xml.names[shape : xml.ends[shape]]
 
 
-_DRAWING = Frame(PREFIXES, ["a:p"], ignored=["a:r", "a:t"], skipped=["a:rPr"], attributes=ALT_ATTRIBUTES)
+_DRAWING = Frame(PREFIXES, ["a:p"], ignored=["a:r", "a:t"], skipped=["a:rPr"], attributes=TEXT_ATTRIBUTES)
 DRAWINGS = Reader(read_drawing, _DRAWING)
 LAYOUTS = Reader(partial(read_drawing, placeholders=False), _DRAWING)
 
@@ -198,9 +205,9 @@ LAYOUTS = Reader(partial(read_drawing, placeholders=False), _DRAWING)
 class Formats:
     """The formats of runs: what begins a run of each, and how a run is written."""
 
-    def __init__(self, xml: Xml, names: Names, ignored: re.Pattern[str] = _IGNORED_FORMAT) -> None:
-        """ignored: properties that do not make a different format, such as the language."""
-        self._xml, self._names, self._ignored = xml, names, ignored
+    def __init__(self, xml: Xml, skeleton: Skeleton, names: Names, ignored: re.Pattern[str] = _IGNORED_FORMAT) -> None:
+        """skeleton: has the tooltips in formats. ignored: what makes no different format, such as the language."""
+        self._xml, self._skeleton, self._names, self._ignored = xml, skeleton, names, ignored
         own = xml.own_prefix(names.run.rpartition(":")[0])
         self._run, self._text = (f"{own}{name.rpartition(':')[2]}" for name in (names.run, names.text))
         self._known: dict[str, str] = {}
@@ -209,10 +216,11 @@ class Formats:
     def of(self, run: int) -> str:
         """Return what begins a run of the format of this one."""
         properties = next((i for i in self._xml.children(run) if self._xml.names[i] == self._names.properties), None)
-        raw = (
-            "" if properties is None else self._xml.text[self._xml.tokens[properties].start : self._xml.end(properties)]
-        )
-        key = self._ignored.sub("", raw)
+        if properties is None:
+            return self._known.setdefault("", f"<{self._run}>")
+        start, end = self._xml.tokens[properties].start, self._xml.end(properties)
+        key = self._ignored.sub("", self._xml.text[start:end])
+        raw = self._skeleton.raw(start, end)
         return self._known.setdefault("" if _EMPTY_FORMAT.fullmatch(key) else key, f"<{self._run}>{raw}")
 
     def _close(self, format: str) -> str:
@@ -265,7 +273,7 @@ def _items(
             )
             format, lang = formats.of(index), foreign.get(index)
             texts = [child for child in xml.children(index) if xml.names[child] == "a:t"]
-            own = xml.text[token.start : xml.tokens[texts[0]].start].rstrip() if lang and texts else format
+            own = skeleton.raw(token.start, xml.tokens[texts[0]].start).rstrip() if lang and texts else format
             markup = tuple(Raw(own, xml.text[xml.tokens[child].start : xml.end(child)]) for child in texts)
             if has_letters(text) or not _RAISED.search(format):
                 yield Item(token.start, end, "text", text, format, lang=lang, own=markup if lang else ())

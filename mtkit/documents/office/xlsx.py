@@ -74,7 +74,7 @@ def _may_have_text(part: Part[Xml], kinds: Mapping[str, str]) -> bool:
 def _read_texts(kept: Collection[str], xml: Xml) -> Reading:
     """Return the texts of cells or comments, and the hints of a sheet for cells to be filled in."""
     skeleton = Skeleton(xml.text)
-    formats = Formats(xml, _RUN)
+    formats = Formats(xml, skeleton, _RUN)
     n_texts = 0
     cell = ""
     for index, (token, name) in enumerate(zip(xml.tokens, xml.names, strict=True)):

@@ -185,6 +185,17 @@ def test_descriptions_of_pictures_are_text_unless_they_name_files():
     assert found == document(paragraph(picture.replace("a big dog", "A BIG DOG") + run("AND WORDS")))
 
 
+def test_tooltips_of_links_are_text_also_in_fields():
+    link = run("see ") + '<w:hyperlink r:id="r1" w:tooltip="{}">' + run("{}") + "</w:hyperlink>" + run(" now")
+    code = 'HYPERLINK "http://a.b" \\o &quot;{}&quot; \\t "x"'
+    raw = docx(paragraph(link.format("the cat", "this")) + paragraph(field(code.format("a dog"), run("that"))))
+    found = member(translated(raw, "docx", loud).raw, "word/document.xml")
+    links = paragraph(link.format("THE CAT", "THIS")).replace("see", "SEE").replace("now", "NOW")
+    assert found == document(links + paragraph(field(code.format("A DOG"), run("THAT"))))
+    found = translated(raw, "docx", lambda text: text.replace("a dog", 'a "x"'))
+    assert code.format(r"a \"x\"") in member(found.raw, "word/document.xml")
+
+
 def test_code_stays():
     style = '<w:p><w:pPr><w:pStyle w:val="SourceCode"/></w:pPr>'
     raw = docx(f"{style}{run('print this')}</w:p>{paragraph(run('one'))}")

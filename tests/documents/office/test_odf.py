@@ -76,6 +76,7 @@ FORMULA = '<table:table-cell office:value-type="string" table:formula'
         ("Page <text:page-number>one</text:page-number>", "PAGE <text:page-number>one</text:page-number>"),
         ('run <text:span text:style-name="Source_20_Text">ls</text:span>',
          'RUN <text:span text:style-name="Source_20_Text">ls</text:span>'),
+        ('see <text:a office:title="the cat">this</text:a>', 'SEE <text:a office:title="THE CAT">THIS</text:a>'),
         ('a <text:bookmark-start text:name="b"/>big<text:bookmark-end text:name="b"/> dog',
          'A <text:bookmark-start text:name="b"/>BIG<text:bookmark-end text:name="b"/> DOG'),
     ],

@@ -34,6 +34,7 @@ def changed(kind: str, text: str) -> str:
 
 
 SLIDE = "presentationml.slide"
+LINK = '<a:rPr><a:hlinkClick action="{}" tooltip="{}"/></a:rPr>'
 LOWERED = '<a:rPr baseline="-25000"/>'
 RAISED = '<a:r><a:rPr baseline="30000"/><a:t>1</a:t></a:r>'
 BOLD = '<a:rPr lang="en-US" b="1"/>'
@@ -54,6 +55,12 @@ BOLD = '<a:rPr lang="en-US" b="1"/>'
          '<a:p><a:r><a:t>AT </a:t></a:r><a:fld type="slidenum"><a:t>one</a:t></a:fld></a:p>'),
         (f"<a:p><a:r><a:t>so</a:t></a:r>{RAISED}<a:r><a:t> on</a:t></a:r></a:p>",
          f"<a:p><a:r><a:t>SO</a:t></a:r>{RAISED}<a:r><a:t> ON</a:t></a:r></a:p>"),
+        (f"<a:p><a:r>{LINK.format('1', 'a cat')}<a:t>o</a:t></a:r><a:r>{LINK.format('1', 'a cat')}<a:t>ne</a:t></a:r>"
+         f"<a:r>{LINK.format('1', 'a dog')}<a:t> two</a:t></a:r></a:p>",
+         f"<a:p><a:r>{LINK.format('1', 'A CAT')}<a:t>ONE </a:t></a:r>"
+         f"<a:r>{LINK.format('1', 'A DOG')}<a:t>TWO</a:t></a:r></a:p>"),
+        ('<p:cNvPr id="1" name="no"><a:hlinkHover tooltip="a cat"/></p:cNvPr>',
+         '<p:cNvPr id="1" name="no"><a:hlinkHover tooltip="A CAT"/></p:cNvPr>'),
         (f"<a:p><a:r><a:t>a H</a:t></a:r><a:r>{LOWERED}<a:t>2</a:t></a:r><a:r><a:t>O b</a:t></a:r></a:p>",
          f"<a:p><a:r><a:t>A H</a:t></a:r><a:r>{LOWERED}<a:t>2</a:t></a:r><a:r><a:t>O B</a:t></a:r></a:p>"),
         ('<p:cNvPr id="1" name="Image" descr="a cat"/><a:p/>', '<p:cNvPr id="1" name="Image" descr="A CAT"/><a:p/>'),
