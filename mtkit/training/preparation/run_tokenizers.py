@@ -27,8 +27,9 @@ def train_tokenizers(cfg: Config, run_dir: Path) -> tuple[Tokenizer, Tokenizer]:
 
     Trains them again if the settings or the text have changed. Models without a `tokenizers.json` in their folder come
     from the user, and stay unchanged.
-    Raises ConfigError if settings or text have changed and the run has checkpoints, or if a config with one shared
-    tokenizer has two different models; DataError if the user has replaced a trained model.
+    Raises ConfigError if settings or text have changed and the run has checkpoints, if a config with one shared
+    tokenizer has two different models, or if the user has put one there but not the other; DataError if the user has
+    replaced a trained model.
     """
     check_tags(cfg)
     settings = _settings(cfg)
@@ -56,6 +57,12 @@ def train_tokenizers(cfg: Config, run_dir: Path) -> tuple[Tokenizer, Tokenizer]:
         raise ConfigError(
             f"{run_dir}: this run has checkpoints, and {_what_changed(record, settings, cfg.data.train)}; start a new "
             "run (another run_dir), or restore the old settings, text and models"
+        )
+    if not record and (own := next((path for path in models.values() if path.exists()), None)):
+        [missing] = (path for path in models.values() if path != own)
+        raise ConfigError(
+            f"{own}: you put this model there, but no {missing.name}; put a model for the other side next to it, or "
+            "remove it to have both trained"
         )
     if record:
         log.info(f"{run_dir}: a tokenizer is missing, or settings or text have changed; training both again")

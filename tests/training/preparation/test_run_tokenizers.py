@@ -153,6 +153,17 @@ def test_a_users_own_shared_tokenizer_must_be_one_model(make_config, run_dir, to
     assert train_tokenizers(make_config(shared=True), run_dir)[1].vocab_size == tokenizers[0].vocab_size
 
 
+@pytest.mark.parametrize("missing", ["src", "tgt"])
+def test_a_users_own_model_of_one_side_is_not_overwritten(make_config, run_dir, tokenizers, missing):
+    [own] = [tokenizer.path for tokenizer in tokenizers if tokenizer.path.stem != missing]
+    run_dir.mkdir(parents=True)
+    (run_dir / own.name).write_bytes(own.read_bytes())
+    before = spm_bytes(run_dir)
+    with pytest.raises(ConfigError, match=rf"{own.name}: .*no {missing}\.spm.* remove"):
+        train_tokenizers(make_config(), run_dir)
+    assert spm_bytes(run_dir) == before
+
+
 def test_a_replaced_model_is_noticed(make_config, run_dir, tokenizers):
     train_tokenizers(make_config(), run_dir)
     (run_dir / "tgt.spm").write_bytes(tokenizers[1].path.read_bytes())
