@@ -326,6 +326,7 @@ class _Placer:
         show is around the whole word, but around one letter if that is the first, and around nothing if it is SHIFTED.
         """
         n_first, n_last = _shared_ends(self.source[word.start : word.end], self.translation[slice(*characters)])
+        n_last *= n_last > 1 or n_first + n_last == word.end - word.start  # the plurals of dog and cão have one letter
 
         def place(index: int) -> int | None:
             if index - word.start <= n_first:

@@ -20,6 +20,7 @@ from mtkit.documents.pieces import Piece
 from mtkit.text.inline import Code, Interval, Kind
 from mtkit.text.inline_tags import TAG
 from mtkit.text.templates import EXPRESSIONS, FORMULA, STATEMENTS
+from mtkit.text.words import has_letters
 
 _MOST_LEVELS = 20  # of brackets within each other that are tried as links; the time grows with it
 _FOOTNOTE = r"\[\^[^\s\[\]]{1,99}\](?!\()"
@@ -213,7 +214,7 @@ def _note_single(state: _State, start: int) -> None:
 
 def _note_shifted(state: _State, start: int) -> None:
     end = state.pos - 1
-    if state.src[start] == "^" and state.src[start + 1 : end].isdecimal():  # the mark of a note
+    if state.src[start] == "^" and not has_letters(state.src[start:end]):  # the mark of a note, or an exponent
         _note_single(state, start)
     else:
         state.marks.append(Mark(start, start + 1, "open", state.src[start]))

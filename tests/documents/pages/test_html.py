@@ -241,6 +241,14 @@ def test_marks_of_notes_and_readings_stay_behind_their_words(page, expected):
         assert found == around.replace("Hi", "HI").replace("now", "NOW").format(expected)
 
 
+@pytest.mark.parametrize("exponent", ["2", "-3", "&minus;6", "2+", "+", "1.5"])
+def test_an_exponent_stays_and_the_translator_does_not_read_it(exponent):
+    seen = []
+    page = f"<p>so<sup>{exponent}</sup> on</p>".encode()
+    found = translated(page, "html", lambda text: seen.append(text) or "i tak")
+    assert (seen, found.raw) == (["so on"], f"<p>i<sup>{exponent}</sup> tak</p>".encode())
+
+
 def test_text_that_stays_is_counted():
     page = "<pre>a b</pre><pre>1</pre><p>a</p><textarea>c</textarea><pre translate=no>d</pre><!--[if mso]>e<![endif]-->"
     [remark] = document_of(page.encode(), "html", Options()).remarks

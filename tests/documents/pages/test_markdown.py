@@ -226,6 +226,8 @@ def test_a_number_between_carets_is_a_mark_that_the_translator_does_not_read():
     seen = []
     found = translated(b"so^1^ on", "markdown", lambda text: seen.append(text) or "i tak")
     assert (seen, found.raw) == (["so on"], b"i^1^ tak")
+    found = translated(b"so^-1.5^ on", "markdown", lambda text: seen.append(text) or "i tak")
+    assert (seen[1:], found.raw) == (["so on"], b"i^-1.5^ tak")
 
 
 def test_a_list_within_too_many_others_is_refused():
