@@ -96,6 +96,7 @@ def score_files(
         load = replace(load, device=device, threads=executor.threads(load.threads or usable_cores()))
     identity = {
         "model": {name: files.manifest["sha256"][name] for name in bundle.SHAPING_FILES},
+        "tgt_lang": files.config.data.tgt_lang,  # which a model of many reads as a token
         "decode": {"tag": decode.tag, "max_src_tokens": decode.max_src_tokens},
         "device": runtime.choose_device(device).type,
         "output": asdict(form),

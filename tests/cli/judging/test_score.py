@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 
 from mtkit.bundle import load_bundle
 from mtkit.cli import app
+from mtkit.interop.huggingface import folder as huggingface
+from mtkit.interop.imported import Languages
 from mtkit.scoring.scoring import Scorer
 
 PAIRS = [
@@ -95,6 +97,23 @@ def test_a_job_resumes_and_reports_on_all_its_pairs(run, monkeypatch):
     assert resumed.stderr.splitlines()[-2:] == whole.stderr.splitlines()[-2:]
     assert re.search("1 of 4 pairs not scored: .*blank .*line 2", whole.stderr)
     assert Path("out").read_bytes() == Path("whole").read_bytes()
+
+
+def test_a_job_into_another_language_of_a_model_of_many_is_refused(make_m2m100, tmp_path, monkeypatch):
+    huggingface.import_model(make_m2m100(tmp_path / "hf", "nllb"), tmp_path / "bundle", Languages("en", "fr"))
+    files = write_files()
+    monkeypatch.setattr("mtkit.scoring.score_file.WINDOW_PAIRS", 2)
+
+    def run_into(language):
+        words = ["--model", str(tmp_path / "bundle"), *files, "--output", "out", "--set", f"decode.tgt_lang={language}"]
+        return CliRunner().invoke(app, ["score", *words])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Scorer, "score", _until(PAIRS[2], Scorer.score))
+        assert run_into("fr").exit_code == 130
+    other = run_into("de")
+    assert (other.exit_code, "tgt_lang was fra_Latn, now deu_Latn" in other.stderr) == (1, True)
+    assert run_into("fr").exit_code == 0
 
 
 def _until(pair, score):
