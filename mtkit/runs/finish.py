@@ -12,7 +12,7 @@ from mtkit.config.reading.differences import differences
 from mtkit.config.schema import Config
 from mtkit.config.training import TrainConfig
 from mtkit.console import counted, log
-from mtkit.data.corpus import first_missing
+from mtkit.data.corpus import corpus_name, first_missing
 from mtkit.distributed.weights import load_weights
 from mtkit.errors import BundleError, TrainingError
 from mtkit.files import MAKE_ROOM
@@ -141,6 +141,13 @@ def finished_before(cfg: Config, run_dir: Path, state: TrainState) -> TrainResul
         unused = key == "average_best" and bundle.config.train.average_last and cfg.train.average_last
         if then != now and not unused:
             log.warning(f"{folder} has train.{key}={then}, not {now}; `mtkit average` computes other means")
+    tests = bundle.config.data.test, cfg.data.test
+    if tests[0] != tests[1]:
+        then, now = ("none" if test is None else corpus_name(test) for test in tests)
+        options = "--tsv" if cfg.task == "classify" else "--src and --ref"
+        log.warning(
+            f"{folder} keeps its data.test: {then} there, {now} here; give `mtkit evaluate` another text with {options}"
+        )
     if changed := differences(bundle.config.decode.model_dump(), cfg.decode.model_dump()):
         command = "classify" if cfg.task == "classify" else "translate"
         listed = "; ".join(f"decode.{key}: {old} there, {new} here" for key, old, new in changed)

@@ -297,6 +297,17 @@ def test_a_finished_model_keeps_its_decode_settings_with_a_message(config_of, co
     assert "decode.beam_size" not in caplog.text
 
 
+def test_a_finished_model_keeps_its_test_text_with_a_message(config_of, copied_run, caplog):
+    cfg = config_of(copied_run)
+    data = cfg.data.model_copy(update={"test": cfg.data.dev[0]})
+    train(cfg.model_copy(update={"data": data}))
+    assert f"data.test: none there, {cfg.data.dev[0].paths[0]} here; " in caplog.text
+    assert "`mtkit evaluate`" in caplog.text and "--ref" in caplog.text
+    caplog.clear()
+    train(cfg)
+    assert "data.test" not in caplog.text
+
+
 @pytest.fixture
 def ticking(monkeypatch):
     """A clock that tells a twentieth of a second more at each look, so that a budget ends on a busy machine, too."""
