@@ -3,10 +3,12 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import BinaryIO, TextIO
 from xml.sax.saxutils import escape, quoteattr
 
 from mtkit.console import counted, log
+from mtkit.languages import are_one_language
 from mtkit.pair_files.pairs import Languages, Tally
 from mtkit.pair_files.units import Unit
 from mtkit.pair_files.xml_units import XmlUnits
@@ -28,6 +30,7 @@ class _Tmx(XmlUnits[Unit]):
     def __init__(self, name: str, tally: Tally) -> None:
         super().__init__(name)
         self.tally = self._counts = tally
+        self._source = self._unit_source = ""  # the source language that the header names, and the unit
         self._language = ""
         self._has_segment = False  # the last <tuv>
         self._texts: list[tuple[str, str]] = []
@@ -46,6 +49,9 @@ class _Tmx(XmlUnits[Unit]):
         elif tag == "tu":
             self.begin_unit(tag)
             self._texts = []
+            self._unit_source = attributes.get("srclang") or self._source
+        elif tag == "header":
+            self._source = attributes.get("srclang", "")
 
     def close(self, tag: str, text: str | None) -> None:
         if text is not None:
@@ -53,7 +59,17 @@ class _Tmx(XmlUnits[Unit]):
         elif tag == "tuv" and not self._has_segment:
             self._counts.n_without_segment += 1
         elif tag == "tu":
-            self.end_unit(Unit(self.n_units, self._texts))
+            self.end_unit(Unit(self.n_units, self._source_first()))
+
+    def _source_first(self) -> list[tuple[str, str]]:
+        """Return the texts of the unit, those in its source language first."""
+        source = self._unit_source
+        if not source or not self._texts or self._texts[0][0] == source:
+            return self._texts
+        return sorted(self._texts, key=lambda text: not _are_one_language(text[0], source))
+
+
+_are_one_language = lru_cache(1000)(are_one_language)  # a file has few languages, but millions of units
 
 
 @contextmanager

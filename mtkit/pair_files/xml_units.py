@@ -1,5 +1,6 @@
 """Read units of text from an XML file of any size in bounded memory: the common part of TMX and XLIFF."""
 
+import codecs
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
@@ -20,6 +21,7 @@ _LONGEST_REFERENCE = 13  # bytes
 # A code that separates words: the end of a line, a paragraph or a cell, or a tab, of HTML, of Office or of RTF.
 _SEPARATES = re.compile(r"[\n\t]|<(?:\w+:)?(?:br|lb|tab|p|tr|td|th|li|cell)\b|\\(?:line|tab|par|cell)\b", re.IGNORECASE)
 _SPACES = re.compile("  +")
+_ENCODING = re.compile(r"""(\sencoding\s*=\s*["'])[^"']*(["'])""")  # in the declaration
 
 _Unit = TypeVar("_Unit")
 
@@ -87,7 +89,7 @@ class XmlUnits(XmlParser, Generic[_Unit]):
         for chunk in chunks if self.tally is None else _without_bad_references(chunks, self.tally):
             if not n_bytes and (packed := packed_unnoticed(self.name, chunk)):
                 raise self.error(packed)
-            self.feed(chunk)
+            self.feed(chunk if n_bytes else _as_utf16(chunk))
             n_bytes += len(chunk)
             self._check_size(n_bytes)
             yield from self.done
@@ -178,6 +180,19 @@ class XmlUnits(XmlParser, Generic[_Unit]):
             self._text.append(code)
         elif self._breaks_line or _SEPARATES.search(code):
             self._text.append(" ")
+
+
+def _as_utf16(chunk: bytes) -> bytes:
+    """Return the beginning of a file; if it starts with the mark of UTF-16, it declares UTF-16, too.
+
+    Windows saves text as UTF-16 without changing the declaration.
+    """
+    codec = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}.get(chunk[:2])
+    end = chunk.find("?>".encode(codec)) if codec else -1
+    if codec is None or end < 0:
+        return chunk
+    declaration = _ENCODING.sub(r"\1UTF-16\2", chunk[:end].decode(codec, "replace"), count=1)
+    return declaration.encode(codec) + chunk[end:]
 
 
 def _without_bad_references(chunks: Iterable[bytes], tally: Tally) -> Iterator[bytes]:

@@ -136,6 +136,30 @@ def test_the_encoding_is_that_of_the_declaration_or_the_bom(tmp_path, encoding):
     assert texts(tmx(tmp_path, unit(en="café €", de="ä"), header=header, encoding=encoding)) == [("café €", "ä")]
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_the_mark_of_utf16_counts_more_than_the_declaration(tmp_path, encoding):
+    header = "\ufeff" + HEADER  # declares UTF-8, as in a file that Windows has saved again
+    assert texts(tmx(tmp_path, unit(en="café €", de="😀"), header=header, encoding=encoding)) == [("café €", "😀")]
+
+
+@pytest.mark.parametrize(
+    ("source", "attributes", "langs"),
+    [
+        ("en", "", ("en-US", "de")),
+        ("de-DE", "", ("de", "en-US")),
+        ("*all*", "", ("de", "en-US")),
+        ("ja", "", ("de", "en-US")),
+        ("*all*", ' srclang="EN-us"', ("en-US", "de")),
+        ("en", ' srclang="de"', ("de", "en-US")),
+    ],
+)
+def test_the_source_is_the_language_that_the_header_or_the_unit_names(tmp_path, source, attributes, langs):
+    units = unit(de="eins", en_US="one").replace("<tu>", f"<tu{attributes}>")
+    path = tmx(tmp_path, units, header=HEADER.replace('"en"', f'"{source}"'))
+    assert own_languages(path) == langs
+    assert texts(path, None) == [("one", "eins") if langs[0] == "en-US" else ("eins", "one")]
+
+
 @pytest.mark.parametrize(
     ("name", "place"),
     [
