@@ -22,13 +22,15 @@ from mtkit.config.reading.problems import explain
 from mtkit.config.schema import Config
 from mtkit.config.section import Section
 from mtkit.config.tokenizer import Normalization, TokenizerConfig
+from mtkit.console import log
 from mtkit.errors import DataError, MtkitError, UsageError
 from mtkit.files import sha256_file
 from mtkit.interop.vocabulary import Layout
+from mtkit.languages import are_one_language, normal_code
 from mtkit.quality.language import foreign_lines, known_code
 from mtkit.tokens.languages import find_language
 from mtkit.tokens.sentencepiece_file import SentencePieceModel, parse
-from mtkit.tokens.tokenizer import SPACE
+from mtkit.tokens.tokenizer import SPACE, Tokenizer
 
 _Section = TypeVar("_Section", bound=Section)
 
@@ -120,14 +122,29 @@ def save_imported(
 ) -> None:
     """Write the bundle. state and tokenizers (SentencePiece models) have mtkit's order of ids.
 
-    added: further files.
+    added: further files. A model of OPUS-MT with a tag for the target language gets that tag before each source.
     """
-    cfg = _config(model, tokenizers, decode, languages)
+    tags = [tag for tag in Tokenizer(tokenizers[0], out).tags() if tag.startswith(">>")]
+    tag = _tag_of(languages.tgt, tags)
+    if tags and tag is None:
+        log.info(
+            f"{out}: a tag before each source chooses the target language: {', '.join(tags)}; import the model with "
+            f"--src-lang and --tgt-lang, or translate with --set 'decode.tag={tags[0]}'"
+        )
+    cfg = _config(model, tokenizers, decode.model_copy(update={"tag": tag}), languages)
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder, f"{side}.spm") for side in ("src", "tgt")]
         for path, tokenizer in zip(paths, tokenizers, strict=True):
             path.write_bytes(tokenizer)
         save_bundle(out, state, cfg, *paths, training=origin.as_json(), added=added)
+
+
+def _tag_of(lang: str, tags: Sequence[str]) -> str | None:
+    """Return the tag of OPUS-MT for a target language, such as >>fra<< for fr; None if none or several can mean it."""
+    codes = {tag: tag.removeprefix(">>").removesuffix("<<") for tag in tags}
+    same = [tag for tag, code in codes.items() if normal_code(code) == normal_code(lang)]
+    alike = same or [tag for tag, code in codes.items() if are_one_language(code, lang)]
+    return alike[0] if len(alike) == 1 else None
 
 
 def check_sides(models: tuple[SentencePieceModel, SentencePieceModel], languages: Languages, path: Path) -> None:

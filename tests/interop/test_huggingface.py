@@ -3,7 +3,7 @@
 import json
 import pickle
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from mtkit.bundle import load_bundle, read_bundle, save_bundle
 from mtkit.cli import app
 from mtkit.errors import DataError, MtkitError
+from mtkit.interop import imported
 from mtkit.interop.huggingface import folder as huggingface
 from mtkit.interop.vocabulary import Layout
 from mtkit.model.positions import sinusoid_table
@@ -31,14 +32,16 @@ CROSS = {name.replace("self_attn", "encoder_attn"): shape for name, shape in LAY
 def make_folder(english_spm, french_spm) -> Callable[..., Path]:
     """make_folder(path, ...) writes a random model like OPUS-MT's: one vocabulary, </s> 0, <unk> 1, <pad> last."""
 
-    def make(folder: Path, *, separate: bool = False, tied: bool = True, **changes: Any) -> Path:
+    def make(
+        folder: Path, *, separate: bool = False, tied: bool = True, tags: Sequence[str] = ("fra",), **changes: Any
+    ) -> Path:
         folder.mkdir(parents=True)
         (folder / "source.spm").write_bytes(english_spm)
         (folder / "target.spm").write_bytes(french_spm)
         src, tgt = (sentencepiece.SentencePieceProcessor(model_proto=spm) for spm in (english_spm, french_spm))
         pieces = [[spm.id_to_piece(n) for n in range(3, spm.get_piece_size())] for spm in (src, tgt)]
         if not separate:
-            pieces = [[*sorted({*pieces[0], *pieces[1]} - {"▁rains"}), ">>fra<<"]]
+            pieces = [[*sorted({*pieces[0], *pieces[1]} - {"▁rains"}), *(f">>{code}<<" for code in tags)]]
         # two vocabularies must have <pad> at the same id
         vocabularies = [["</s>", "<unk>", *(["<pad>", *some] if separate else [*some, "<pad>"])] for some in pieces]
         for name, names in zip(("vocab.json", "target_vocab.json"), vocabularies, strict=False):
@@ -178,6 +181,28 @@ def test_a_tag_is_listed_and_can_be_chosen(make_folder, tmp_path):
     done = CliRunner().invoke(app, ["--quiet", "inspect", "model", "--model", str(tmp_path / "bundle")])
     assert done.exit_code == 0, done.output
     assert "decode.tag can name: >>fra<<" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("named", "language", "tag"),
+    [
+        (["fra"], "fr", ">>fra<<"),
+        (["fra", "spa"], "es", ">>spa<<"),
+        (["por", "pt_BR"], "pt", ">>por<<"),
+        (["cmn_Hans", "cmn_Hant"], "zh", None),
+        (["cmn_Hans", "cmn_Hant"], "zh-Hant", ">>cmn_Hant<<"),
+        (["fra", "spa"], "ROMANCE", None),
+    ],
+)
+def test_the_tag_of_the_target_language_comes_before_each_source(
+    make_folder, tmp_path, monkeypatch, named, language, tag
+):
+    folder, notes = make_folder(tmp_path / "hf", tags=named), []
+    monkeypatch.setattr(imported.log, "info", notes.append)
+    huggingface.import_model(folder, tmp_path / "bundle", imported.Languages("en", language))
+    assert read_bundle(tmp_path / "bundle").config.decode.tag == tag
+    listed = ", ".join(f">>{code}<<" for code in named)
+    assert [f"language: {listed}; import" in note for note in notes] == [True] * (tag is None)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
