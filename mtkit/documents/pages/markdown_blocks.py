@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Any, Literal
 
 from markdown_it import MarkdownIt, rules_block
@@ -33,6 +33,8 @@ _INDENTED = re.compile(  # of MkDocs: the line before an indented admonition, de
     r"""(?P<kind>(?:!!!|\?\?\?\+?)[ \t]+[\w-]+(?:[ \t]+[\w-]+)*|===[!+]?(?=[ \t]+"))"""
     r"""(?:[ \t]+"(?P<title>[^\n]*)")?[ \t]*$"""
 )
+_UNDERLINE = re.compile(r"(?:=+|-+)[ \t]*")  # of a heading
+_MOST_LINES = 100  # of a heading
 _INDENT = 4  # of what belongs to such a line
 _MODULE_CODE = re.compile(  # of MDX: statements and expressions between blank lines
     r"(?:\A|(?<=\A\n)|(?<=\A\r\n)|(?<=\n\n)|(?<=\n\r\n))"
@@ -291,7 +293,9 @@ def _indented(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         last += 1
     while last > start + 1 and state.isEmpty(last - 1):
         last -= 1
-    if last == start + 1 and found["title"] is None:
+    others = range(last, min(end, last + _MOST_LINES))
+    behind = (_text(state, line) for line in takewhile(lambda line: not state.isEmpty(line), others))
+    if last == start + 1 and (found["title"] is None or any(map(_UNDERLINE.fullmatch, behind))):
         return False
     if silent:
         return True

@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from tiny_counts import n_calls
@@ -249,6 +249,7 @@ _BLOCKS = ["# ", "> ", "- ", "  ", "1. ", "\n\n", "---\n", "===\n", "```\n", "| 
 
 
 @given(st.lists(st.sampled_from([*_PIECES, *_BLOCKS]), max_size=30).map("".join))
+@example("!!! box \"a\"\n===\n[r]: /x 'ti tle'\n")  # a heading
 def test_any_text_comes_back_and_keeps_its_structure(text):
     assert translated(text.encode(), "markdown").raw == text.encode()
     found = translated(text.encode(), "markdown", loud).raw.decode()
