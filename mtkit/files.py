@@ -136,6 +136,8 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     """
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
+    old = path.with_name(f".{path.name}{_MOVED_ASIDE}")
+    _put_back(old, path)  # after a killed process
     temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=TEMPORARY, dir=path.parent))
     try:
         with full_disk_named(path):
@@ -146,17 +148,21 @@ def atomic_folder(path: Path) -> Iterator[Path]:
                 os.chmod(entry, 0o666 & ~_umask())
             sync(entry)
         sync(temporary)
-        old = None
+        shutil.rmtree(old, ignore_errors=True)
         if path.exists():
-            old = path.with_name(f".{path.name}{_MOVED_ASIDE}")
-            shutil.rmtree(old, ignore_errors=True)
             os.replace(path, old)
         os.replace(temporary, path)
         sync(path.parent)
-        if old is not None:
-            shutil.rmtree(old, ignore_errors=True)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        _put_back(old, path)
+        for folder in (old, temporary):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _put_back(old: Path, path: Path) -> None:
+    """Move a folder that was moved aside back to its place, unless there is a new one."""
+    if old.exists() and not path.exists():
+        os.replace(old, path)
 
 
 def write_bytes(path: Path, data: bytes) -> None:

@@ -211,6 +211,34 @@ def test_a_folder_moved_aside_by_a_killed_process_is_put_back(tmp_path):
     assert names(tmp_path) == ["folder"]
 
 
+def test_a_folder_moved_aside_by_a_killed_process_is_there_if_the_next_try_fails(tmp_path):
+    fill(tmp_path / "folder", "old")
+    run_killed(KILLED_BETWEEN_THE_RENAMES, tmp_path)
+    with pytest.raises(KeyboardInterrupt), atomic_folder(tmp_path / "folder"):
+        raise KeyboardInterrupt
+    assert (tmp_path / "folder" / "text").read_text() == "old"
+    fill(tmp_path / "folder", "new")
+    assert (tmp_path / "folder" / "text").read_text() == "new"
+    remove_leftovers(tmp_path)
+    assert names(tmp_path) == ["folder"]
+
+
+def test_an_interruption_between_the_renames_leaves_the_folder_as_it_was(tmp_path, monkeypatch):
+    def interrupted(source, target):
+        if target == tmp_path / "folder":
+            monkeypatch.undo()
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    replace = os.replace
+    fill(tmp_path / "folder", "old")
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fill(tmp_path / "folder", "new")
+    assert (tmp_path / "folder" / "text").read_text() == "old"
+    assert names(tmp_path) == ["folder"]
+
+
 def test_removing_leftovers_needs_no_folder(tmp_path):
     remove_leftovers(tmp_path / "none")
     assert names(tmp_path) == []
