@@ -21,7 +21,7 @@ from mtkit.engines.ctranslate2 import ABOUT, CTranslate2Engine, ctranslate2_libr
 from mtkit.engines.native import NativeEngine
 from mtkit.errors import MtkitError
 from mtkit.files import atomic_folder
-from mtkit.interop.handover import write_readme
+from mtkit.interop.handover import README, write_readme
 from mtkit.interop.parity import ComparedText, Comparison, Parity, Tolerance, measure_parity, measure_types
 from mtkit.interop.support import Quantization, export_problems
 from mtkit.interop.vocabulary import with_exchanged, with_language_tokens
@@ -59,8 +59,8 @@ def export_bundle(
     texts, tick: see `measure_parity`. Raises MtkitError, and changes nothing, if CTranslate2 cannot
     express the model or the export is beyond the tolerance.
     """
-    if out is not None and out.exists() and not (out / ABOUT).is_file() and (not out.is_dir() or any(out.iterdir())):
-        raise MtkitError(f"{out}: exists and is not an earlier export; choose a new folder with --out")
+    if out is not None and out.exists():
+        _check_earlier(out)
     parities: list[Parity] = []
 
     def write(folder: Path) -> None:
@@ -77,6 +77,19 @@ def export_bundle(
                 shutil.copyfile(files.folder / name, folder / name)
             write_readme(folder, files, "ctranslate2")
     return parities[0]
+
+
+def _check_earlier(out: Path) -> None:
+    """Raise MtkitError unless a folder is empty, or has nothing but the files of an earlier export."""
+    if not out.is_dir() or (any(out.iterdir()) and not (out / ABOUT).is_file()):
+        raise MtkitError(f"{out}: exists and is not an earlier export; choose a new folder with --out")
+    ours = {*TOKENIZERS, README, ABOUT, CERTIFICATE, "config.json", "model.bin"}
+    others = sorted(path.name for path in out.iterdir() if path.name not in ours and not path.match("*_vocabulary.*"))
+    if others:
+        raise MtkitError(
+            f"{out}: contains {others[0]}, which the export would remove with the earlier one; choose a new folder "
+            "with --out, or move the file"
+        )
 
 
 def write_compared(

@@ -205,6 +205,17 @@ def test_an_earlier_export_may_be_replaced_but_no_other_folder(bundle, tmp_path)
     assert content(out) == before
 
 
+@pytest.mark.parametrize("name", ["notes.md", ".git"])
+def test_an_earlier_export_with_files_of_the_user_is_not_replaced(bundle, tmp_path, name):
+    out = tmp_path / "out"
+    assert run("--to", "ctranslate2", "--model", bundle, "--out", out).exit_code == 0
+    (out / name).mkdir()
+    result = run("--to", "ctranslate2", "--quantization", "float16", "--model", bundle, "--out", out)
+    assert (result.exit_code, f"{out}: contains {name}, " in result.stderr, "--out" in result.stderr) == (1, True, True)
+    assert (out / name).exists()
+    assert json.loads((out / "export.json").read_text())["quantization"] == "float32"
+
+
 def test_without_the_dev_set_the_error_names_the_remedy(bundle, random_bundle, tmp_path):
     missing = random_bundle.parent / "dev.tsv"
     moved = missing.rename(tmp_path / "moved.tsv")
