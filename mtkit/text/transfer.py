@@ -171,10 +171,11 @@ class _Placer:
         if span.codes[0].text or span.codes[0].is_text or any(map(str.isspace, self.source[span.start : span.end])):
             return None
         touched = [word for word in self.src if word[0] < max(span.end, span.start + 1) and word[1] > span.start]
-        if not touched or (span.start == span.end and touched[0][0] == span.start):
+        if not touched:
             return None
         start, end = touched[0][0], touched[-1][1]
-        return (start, end) if start < span.start or span.end < end else None
+        before, after = (_has_letters(self.source, part) for part in ((start, span.start), (span.end, end)))
+        return (start, end) if (before and after if span.start == span.end else before or after) else None
 
     def _copy(self, words: Interval, taken: npt.NDArray[np.bool_]) -> Interval | None:
         """Return free target words that equal these source words: the k-th of them for the k-th, else the likeliest."""
@@ -195,13 +196,13 @@ class _Placer:
         return best, best + n
 
     def _most_alike(self, span: Span, run: Interval) -> Interval:
-        """Return the word of a run that begins and ends most like a span, of several the likeliest."""
+        """Return the word of a run that begins and ends like a span and is likely to translate it."""
         first, end = self._source_words(span)
 
-        def likeness(word: int) -> tuple[int, float]:
+        def likeness(word: int) -> float:
             text = self.translation[slice(*self.tgt[word])]
             shared = sum(_shared_ends(self.source[span.start : span.end], text))
-            return shared, float(self.weights[word, first:end].sum())
+            return shared / (span.end - span.start) + float(self.weights[word, first:end].sum())
 
         best = max(range(*run), key=likeness)
         return best, best + 1

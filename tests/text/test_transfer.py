@@ -89,6 +89,8 @@ def test_codes_go_where_their_words_went(source, target, links, expected):
         ("un<b>believable</b> you", "toi incroyable", "0-1 1-0", "toi <b>incroyable</b>"),
         ("the <a>dog</a>s bark", "os cães latem", "0-0 1-1 2-2", "os <a>cães</a> latem"),
         ("the <a>dog</a>s bark", "die Dogges bellen", "0-0 1-1 2-2", "die <a>Dog</a>ges bellen"),
+        ("the <a>dog</a>'s food", "comida do cão", "1-1 1-2 3-0", "comida <a>do cão</a>"),  # no letter is outside
+        ("the <a>domestic</a>2 eat", "os do cão", "1-1 1-2 2-1", "os do <a>cão</a>"),  # "do" is alike, but less likely
         ("the <b>W</b>orld", "le Monde", "0-0 1-1", "le <b>M</b>onde"),
         ("on the 5<sup>th</sup> floor", "au 5ème étage", "0-0 1-0 2-1 3-2", "au 5<sup>ème</sup> étage"),
         ("on the 5<sup>th</sup> floor", "am 5. Stock", "0-0 1-0 2-1 3-3", "am 5<sup></sup>. Stock"),
