@@ -47,8 +47,10 @@ _POSTS = (
 _ATTRIBUTE = r"""\s{1,9}[\w:.-]{1,60}=(?:"[^"<>]{0,200}"|'[^'<>]{0,200}')"""
 _HTML = rf"</?[a-zA-Z][\w:-]{{0,60}}(?:{_ATTRIBUTE})*\s{{0,9}}/?>|&(?:[a-zA-Z]{{2,10}}|#\d{{1,6}});"  # in plain text
 
+_BLANKS = r"(?<!_)_{3,200}(?:[/.-]_{2,200}){0,5}|(?<!\.)\.{4,200}"  # of forms, to be filled in, and leaders to a page
+
 # Of text for people.
-PROSE = (ADDRESS, _VARIABLE, _PERCENT_IN_LINE, templates.IN_PROSE, templates.FORMULA, _POSTS, _HTML)
+PROSE = (ADDRESS, _VARIABLE, _PERCENT_IN_LINE, templates.IN_PROSE, templates.FORMULA, _POSTS, _HTML, _BLANKS)
 _MARK = re.compile(r"[^\w\s.,;!?'’()\"“”«»-]|_|\.(?!\s|\Z)")  # each match of PROSE has one of them
 _OF_PROGRAMS = (ADDRESS, _VARIABLE, _PERCENT, _OPTION, _NESTED, _VUE_ADDRESS)
 STRINGS = (*_OF_PROGRAMS, _POSTS)  # of the messages of programs

@@ -59,6 +59,11 @@ def test_a_formula_is_found_in_prose(formula):
     assert Placeholders(PROSE).values(f"The sum {formula} is small") == [formula]
 
 
+@pytest.mark.parametrize("blank", ["___", "__________", "___/___/____", "......", "____-____"])
+def test_a_blank_of_a_form_is_found_in_prose(blank):
+    assert Placeholders(PROSE).values(f"Name: {blank} of the cat {blank}") == [blank, blank]
+
+
 def test_words_of_prose_are_not_template_code():
     for text in (
         "for $$ or $$$",
