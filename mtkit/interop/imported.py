@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar, get_args
 from pydantic import ValidationError
 from torch import Tensor
 
-from mtkit.bundle import Bundle, FileWriters, save_bundle
+from mtkit.bundle import Bundle, BundleFiles, FileWriters, save_bundle
 from mtkit.config.augment import NOTHING
 from mtkit.config.data import UNNAMED
 from mtkit.config.decoding import DecodeConfig
@@ -22,7 +22,6 @@ from mtkit.config.reading.problems import explain
 from mtkit.config.schema import Config
 from mtkit.config.section import Section
 from mtkit.config.tokenizer import Normalization, TokenizerConfig
-from mtkit.console import log
 from mtkit.errors import DataError, MtkitError, UsageError
 from mtkit.files import sha256_file
 from mtkit.interop.vocabulary import Layout
@@ -124,19 +123,28 @@ def save_imported(
 
     added: further files. A model of OPUS-MT with a tag for the target language gets that tag before each source.
     """
-    tags = [tag for tag in Tokenizer(tokenizers[0], out).tags() if tag.startswith(">>")]
-    tag = _tag_of(languages.tgt, tags)
-    if tags and tag is None:
-        log.info(
-            f"{out}: a tag before each source chooses the target language: {', '.join(tags)}; import the model with "
-            f"--src-lang and --tgt-lang, or translate with --set 'decode.tag={tags[0]}'"
-        )
+    tag = _tag_of(languages.tgt, _opus_tags(Tokenizer(tokenizers[0], out)))
     cfg = _config(model, tokenizers, decode.model_copy(update={"tag": tag}), languages)
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder, f"{side}.spm") for side in ("src", "tgt")]
         for path, tokenizer in zip(paths, tokenizers, strict=True):
             path.write_bytes(tokenizer)
         save_bundle(out, state, cfg, *paths, training=origin.as_json(), added=added)
+
+
+def remark_on_tags(bundle: BundleFiles) -> str:
+    """Return how to choose a target language of OPUS-MT; "" if the model has none to choose, or if it is chosen."""
+    tags = _opus_tags(bundle.src_tokenizer)
+    if bundle.config.decode.tag or not tags:
+        return ""
+    return (
+        f"{bundle.folder}: a tag before each source chooses the target language: {', '.join(tags)}; import the model "
+        f"with --src-lang and --tgt-lang, or translate with --set 'decode.tag={tags[0]}'"
+    )
+
+
+def _opus_tags(tokenizer: Tokenizer) -> list[str]:
+    return [tag for tag in tokenizer.tags() if tag.startswith(">>")]
 
 
 def _tag_of(lang: str, tags: Sequence[str]) -> str | None:

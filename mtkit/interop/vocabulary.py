@@ -403,10 +403,14 @@ class Vocabularies:
         return cls(src, replace(tgt, layout=src.layout) if shared else tgt, kind, shared, extra)
 
     def with_bos(self, bos: int | None) -> Self:
-        """Return the vocabularies with this row as bos; None: a new row."""
+        """Return the vocabularies with this row of the target as bos, and the source's of that name; None: new rows."""
         tgt = replace(self.tgt, layout=replace(self.tgt.layout, bos=bos))
-        src = replace(self.src, layout=replace(self.src.layout, bos=bos)) if self.shared else self.src
-        return replace(self, src=src, tgt=tgt)
+        src_bos = self.src.layout.bos
+        if self.shared:
+            src_bos = bos
+        elif bos is not None and self.tgt.names[bos] in self.src.names:
+            src_bos = self.src.names.index(self.tgt.names[bos])
+        return replace(self, src=replace(self.src, layout=replace(self.src.layout, bos=src_bos)), tgt=tgt)
 
     def tokenizers(self) -> tuple[bytes, bytes]:
         """Return SentencePiece models in mtkit's order of ids.

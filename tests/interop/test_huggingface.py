@@ -16,7 +16,6 @@ from typer.testing import CliRunner
 from mtkit.bundle import load_bundle, read_bundle, save_bundle
 from mtkit.cli import app
 from mtkit.errors import DataError, MtkitError
-from mtkit.interop import imported
 from mtkit.interop.huggingface import folder as huggingface
 from mtkit.interop.vocabulary import Layout
 from mtkit.model.positions import sinusoid_table
@@ -194,15 +193,14 @@ def test_a_tag_is_listed_and_can_be_chosen(make_folder, tmp_path):
         (["fra", "spa"], "ROMANCE", None),
     ],
 )
-def test_the_tag_of_the_target_language_comes_before_each_source(
-    make_folder, tmp_path, monkeypatch, named, language, tag
-):
-    folder, notes = make_folder(tmp_path / "hf", tags=named), []
-    monkeypatch.setattr(imported.log, "info", notes.append)
-    huggingface.import_model(folder, tmp_path / "bundle", imported.Languages("en", language))
-    assert read_bundle(tmp_path / "bundle").config.decode.tag == tag
+def test_the_tag_of_the_target_language_comes_before_each_source(make_folder, tmp_path, named, language, tag):
+    folder, out = make_folder(tmp_path / "hf", tags=named), tmp_path / "bundle"
+    arguments = ["import", folder, "--out", out, "--src-lang", "en", "--tgt-lang", language]
+    done = CliRunner().invoke(app, [*map(str, arguments)])
+    assert (done.exit_code, done.stdout) == (0, f"{out}\n")
+    assert read_bundle(out).config.decode.tag == tag
     listed = ", ".join(f">>{code}<<" for code in named)
-    assert [f"language: {listed}; import" in note for note in notes] == [True] * (tag is None)
+    assert (f"the target language: {listed}; import" in done.stderr) == (tag is None)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
@@ -404,6 +402,19 @@ def test_tokens_added_to_the_tokenizer_are_named(make_folder, tmp_path):
     (folder / "added_tokens.json").write_text(json.dumps({"<pad>": len(names)}))
     with pytest.raises(MtkitError, match=r"src embedding has .* rows; .*tokens that were added to the tokenizer"):
         huggingface.import_model(folder, tmp_path / "bundle")
+
+
+def test_a_tuned_model_whose_vocabulary_is_new_keeps_its_ids(make_folder, tmp_path):
+    huggingface.import_model(make_folder(tmp_path / "hf", separate=True), tmp_path / "base")
+    base = load_bundle(tmp_path / "base")  # tuned with new pieces, it does not have the layout of the folder anymore
+    spms = [tmp_path / "base" / f"{side}.spm" for side in ("src", "tgt")]
+    save_bundle(tmp_path / "tuned", base.model.state_dict(), base.config, *spms, training={})
+    huggingface.export_bundle(tmp_path / "tuned", tmp_path / "exported")
+    huggingface.import_model(tmp_path / "exported", tmp_path / "again")
+    again = load_bundle(tmp_path / "again")
+    for text in SENTENCES:
+        assert again.src_tokenizer.encode(text) == base.src_tokenizer.encode(text)
+    assert torch.equal(again.model.src_embedding.weight, base.model.src_embedding.weight)
 
 
 class Executed:

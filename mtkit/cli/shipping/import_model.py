@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from mtkit.cli.options import check_new_folder
+from mtkit.console import log
 from mtkit.errors import MtkitError, UsageError
 
 _ZIP = b"PK\x03\x04"
@@ -79,6 +80,7 @@ def import_model(
     kind = _kind(path)
     _check_files(path, kind, src_vocab, tgt_vocab, src_spm, tgt_spm)
 
+    from mtkit.bundle import read_bundle
     from mtkit.interop import argos, imported, marian, marian_vocabulary
     from mtkit.interop.bergamot import folder as bergamot
     from mtkit.interop.ctranslate2 import folder as ctranslate2
@@ -97,6 +99,8 @@ def import_model(
     else:
         sources = marian_vocabulary.Sources(src_vocab, tgt_vocab or src_vocab, src_spm, tgt_spm) if src_vocab else None
         marian.import_model(path, out, sources, languages)
+    if remark := imported.remark_on_tags(read_bundle(out)):
+        log.info(remark)
     print(out)
 
 
