@@ -53,7 +53,7 @@ _BLANKS = r"(?<!_)_{3,200}(?:[/.-]_{2,200}){0,5}|(?<!\.)\.{4,200}"  # of forms, 
 PROSE = (ADDRESS, _VARIABLE, _PERCENT_IN_LINE, templates.IN_PROSE, templates.FORMULA, _POSTS, _HTML, _BLANKS)
 _MARK = re.compile(r"[^\w\s.,;!?'’()\"“”«»-]|_|\.(?!\s|\Z)")  # each match of PROSE has one of them
 _OF_PROGRAMS = (ADDRESS, _VARIABLE, _PERCENT, _OPTION, _NESTED, _VUE_ADDRESS)
-STRINGS = (*_OF_PROGRAMS, _POSTS)  # of the messages of programs
+STRINGS = (*_OF_PROGRAMS, templates.FORMULA, _POSTS, _BLANKS)  # of the messages of programs
 
 
 @cache

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from mtkit.text.placeholders import PROSE, may_have_prose, placeholder_pattern, placeholder_pattern_in_line
+from mtkit.text.placeholders import PROSE, STRINGS, may_have_prose, placeholder_pattern, placeholder_pattern_in_line
 from mtkit.tokens.placeholders import Placeholders
 
 C = ["%s", "%-5d", "%+.3e", "%5.2f", "%lu", "%zu", "%llu", "%hhd", "%td", "%Lf", "%#x", "%*d", "%.*f", "%.f"]  # ISO C
@@ -55,13 +55,15 @@ def test_template_code_is_found_in_prose(placeholder):
 @pytest.mark.parametrize(
     "formula", [r"\(a + b\)", r"\[\text{a cat}\]", "$$a = b$$", "\\begin{align*}\na &= b\n\\end{align*}"]
 )
-def test_a_formula_is_found_in_prose(formula):
-    assert Placeholders(PROSE).values(f"The sum {formula} is small") == [formula]
+@pytest.mark.parametrize("patterns", [PROSE, STRINGS])
+def test_a_formula_is_found_in_prose_and_messages(patterns, formula):
+    assert Placeholders(patterns).values(f"The sum {formula} is small") == [formula]
 
 
 @pytest.mark.parametrize("blank", ["___", "__________", "___/___/____", "......", "____-____"])
-def test_a_blank_of_a_form_is_found_in_prose(blank):
-    assert Placeholders(PROSE).values(f"Name: {blank} of the cat {blank}") == [blank, blank]
+@pytest.mark.parametrize("patterns", [PROSE, STRINGS])
+def test_a_blank_of_a_form_is_found_in_prose_and_messages(patterns, blank):
+    assert Placeholders(patterns).values(f"Name: {blank} of the cat {blank}") == [blank, blank]
 
 
 def test_words_of_prose_are_not_template_code():
