@@ -101,7 +101,8 @@ def prepare_memory(paths: Sequence[Path], base: BundleFiles, folder: Path, *, ge
         except DataError as error:
             kept.unlink()
             raise DataError(
-                f"{name}: too many of its segments are like each other to set a dev and a test part aside ({error})"
+                f"{name}: too many of its segments are like each other to set {n_dev + n_test} different ones aside "
+                "to judge by; use it as decode.memory instead, which gives the translations of equal segments"
             ) from error
         left_out = sum(report.left_out.values())
         log.info(

@@ -44,7 +44,9 @@ def own_languages(file: BinaryIO, extension: str, name: str) -> Languages | None
 
 
 def check_extension(path: Path) -> None:
-    """Raise DataError for a file extension without a format that has both sides in one file."""
+    """Raise DataError for a folder, and for a file extension without a format that has both sides in one file."""
+    if path.is_dir():
+        raise DataError(f"{path}: this is a folder; give a file in it")
     if extension(path) not in (*EXTENSIONS, ".zip"):
         known = ", ".join((*EXTENSIONS, ".zip"))
         raise DataError(

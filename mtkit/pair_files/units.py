@@ -21,6 +21,7 @@ from mtkit.pair_files.pairs import Languages, Pair, Tally, segment
 
 ANY = "*"  # the code of a text whose language is not in the file
 _IDENTIFIER = re.compile(r"(?=.*\d)\S+|")
+_EMPTY = "with empty "  # begins the reason of a unit whose text is blank
 _UNNAMED = (ANY, "src", "tgt")
 _LOOKED_AT = 1000  # units, to see which languages a file has
 
@@ -57,9 +58,10 @@ def pairs_of(units: Iterable[Unit], name: str, langs: Languages | None, tally: T
         else:
             tally.left_out[_reason(langs, src, tgt)] += 1
     if tally.languages and not n_pairs:
+        empty = ", ".join(f"{n:,} {reason}" for reason, n in tally.left_out.items() if reason.startswith(_EMPTY))
         raise DataError(
-            f"{name}: no unit has text in both {langs[0]} and {langs[1]}; the languages there are "
-            f"{_listed(tally.languages)}"
+            f"{name}: no unit has text in both {langs[0]} and {langs[1]}{f' ({empty})' if empty else ''}; the "
+            f"languages there are {_listed(tally.languages)}"
         )
 
 
@@ -67,7 +69,7 @@ def _reason(langs: Languages, src: str | None, tgt: str | None) -> str:
     for lang, text in zip(langs, (src, tgt), strict=True):
         if text is None:
             return f"without {lang}"
-    return f"with empty {langs[1] if src and src.strip() else langs[0]}"
+    return f"{_EMPTY}{langs[1] if src and src.strip() else langs[0]}"
 
 
 def language_of_column(name: str) -> str:

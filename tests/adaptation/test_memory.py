@@ -112,6 +112,13 @@ def test_too_small_a_memory_is_refused(base, pairs, tmp_path, n, times, finding)
     assert not (tmp_path / "out" / "parts").exists()
 
 
+def test_a_memory_of_segments_that_are_like_each_other_is_refused_with_what_it_is_good_for(base, tmp_path):
+    alike = [(f"Press the button number {n} twice.", f"Appuyez deux fois sur le bouton {n}.") for n in range(300)]
+    path = tsv(tmp_path / "memory.tsv", alike)
+    with pytest.raises(DataError, match=r"memory\.tsv: too many .* 75 different ones aside.*use it as decode\.memory"):
+        prepare_memory([path], base, tmp_path / "out")
+
+
 def test_characters_without_pieces_are_reported(base, pairs, tmp_path, log_text, monkeypatch):
     path = tsv(tmp_path / "memory.tsv", [(f"{src} ℃ ℃", tgt) for src, tgt in pairs])
     memory = prepare_memory([path], base, tmp_path / "out")

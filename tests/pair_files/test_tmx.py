@@ -92,6 +92,8 @@ def test_a_file_without_the_language_asked_for_lists_its_languages_with_counts(t
     path = tmx(tmp_path, unit(en="a", de="b"), unit(en="a", de_AT="b"))
     with pytest.raises(DataError, match=r"m\.tmx: .*en and it; .* en \(2\), de \(1\), de-AT \(1\)"):
         texts(path, ("en", "it"))
+    with pytest.raises(DataError, match=r"both en and de \(2 with empty de\); "):
+        texts(tmx(tmp_path, unit(en="a", de=""), unit(en="b", de=" "), unit(fr="a", de="c")), ("en", "de"))
 
 
 def test_codes_that_differ_by_region_alone_are_one_language(tmp_path):

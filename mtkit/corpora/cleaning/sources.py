@@ -125,13 +125,24 @@ def _grouped(arguments: Sequence[Path]) -> Iterator[Path | tuple[Path, Path]]:
             continue
         second = next(remaining, None)
         if second is None or second.suffix in (".yaml", ".yml") or extension(second) in (*EXTENSIONS, ".zip"):
-            raise UsageError(
-                f"{first}: one side of a corpus? Text files go in pairs, such as train.en train.de; a file with "
-                f"both sides has the extension {', '.join((*EXTENSIONS, '.zip'))}"
-            )
+            raise UsageError(f"{first}: {_lone(first)}")
         if first == second:
             raise UsageError(f"{first}: named twice in a row; give source and target")
         yield first, second
+
+
+def _lone(path: Path) -> str:
+    """Return what is wrong with a path that is neither a config nor a file with both sides, and has no partner."""
+    from mtkit.memory.index import is_memory  # here, because most commands use no memory
+
+    if path.is_dir():
+        return "this is a folder; give the files in it"
+    if path.is_file() and is_memory(path):
+        return "a memory that `mtkit memory build` has written; give the files that it was built from"
+    return (
+        "one side of a corpus? Text files go in pairs, such as train.en train.de; a file with both sides has the "
+        f"extension {', '.join((*EXTENSIONS, '.zip'))}"
+    )
 
 
 def _untranslated(config: Path, corpora: Sequence[CorpusFiles]) -> UsageError:

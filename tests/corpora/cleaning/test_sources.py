@@ -6,6 +6,8 @@ import pytest
 from mtkit.config.data import UNNAMED, CorpusFiles
 from mtkit.corpora.cleaning.sources import find_corpora, parse_langs
 from mtkit.errors import DataError, UsageError
+from mtkit.memory.index import write_memory
+from mtkit.pair_files.pairs import Pair
 
 TMX = '<tmx><tu><tuv xml:lang="en-US"><seg>a</seg></tuv><tuv xml:lang="de"><seg>b</seg></tuv></tu></tmx>'
 
@@ -17,6 +19,8 @@ def _folder(tmp_path, monkeypatch):
     for name in names:
         Path(name).write_text("")
     Path("m.tmx").write_text(TMX)
+    Path("folder").mkdir()
+    write_memory(Path("built"), [Pair("a", "b", "m.tmx", 1)], ("en", "de"))
     Path("c.yaml").write_text(
         "data: {src_lang: en, tgt_lang: de, train: [{tsv: a.tsv}, {file: m.tmx}], dev: {src: d.en, tgt: d.de}}\n"
         "train: {max_steps: 1}"
@@ -72,6 +76,8 @@ def test_text_files_the_other_way_round_change_places():
         (["t.en"], None, UsageError, r"t\.en: one side"),
         (["t.en", "m.tmx"], None, UsageError, r"t\.en: one side"),
         (["t.en", "t.en"], None, UsageError, r"t\.en: named twice"),
+        (["folder"], None, UsageError, "folder: this is a folder; give the files in it"),
+        (["built"], None, UsageError, "built: a memory .* give the files that it was built from"),
         (["no.tsv"], None, DataError, r"no\.tsv: no such file"),
         (["t.en", "no.de"], None, DataError, r"no\.de: no such file"),
         (["b.en-fr.tsv.gz", "t.en", "t.de"], None, UsageError, "en-fr and en-de.*--langs"),
