@@ -34,7 +34,7 @@ class TokenizerConfig(Section):
         description="how to normalise text. nfc: compose letters and accents, turn all white space into spaces, drop "
         "invisible characters; nfc_forms: also full-width, half-width and ligature forms of letters, the default of a "
         "source with its own tokenizer; nmt_nfkc and nfkc: all compatibility forms, which changes what a translation "
-        "can contain (m² becomes m2); _cf: also lower-case; identity: change nothing",
+        "can contain (№ becomes No); _cf: also lower-case; identity: change nothing",
     )
     max_sentences: int = Field(
         1_000_000,

@@ -6,6 +6,7 @@ a hundred letters.
 """
 
 import re
+import unicodedata
 from bisect import bisect_left
 from collections.abc import Sequence
 from copy import copy
@@ -22,6 +23,7 @@ from mtkit.tokens.unseen_characters import UnknownCharacters
 
 _LABEL = re.compile(r"\W*((?:[^\W\d_a-z][\w.'’-]{0,20}\s){0,2}[^\W\d_a-z][\w.'’-]{0,20})\s?(:)(?=\s)")  # of a speaker
 _WRITTEN_BREAK = re.compile(r"(?<!\\)\\[nrt]")  # which divides the text, as a line break does
+_LOST = ("<super>", "<sub>")  # kinds of characters, such as ² and ™, that mean another thing when they are normalised
 _NUMBER = re.compile(r"\d+(?:[.,:/]\d+)*")
 
 
@@ -114,7 +116,11 @@ class Protector:
 
     def _is_unknown(self, character: str) -> bool:
         treated = self._characters.treatment_of(character)
-        return treated is not None and treated[0] in ("unknown", "bytes") and not character.isspace()
+        if treated is None or character.isspace():
+            return False
+        return treated[0] in ("unknown", "bytes") or (
+            treated[0] == "changed" and unicodedata.decomposition(character[0]).startswith(_LOST)
+        )
 
     def _is_foreign(self, character: str) -> bool:
         return bool(self._scripts) and not letters_in(self._scripts)[ord(character[0])]

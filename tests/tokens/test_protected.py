@@ -54,6 +54,13 @@ def test_a_character_that_the_tokenizer_knows_is_for_the_model(tmp_path):
     assert Protector(knows, src_lang="en").values("✅ The door → 12") == []
 
 
+def test_raised_signs_are_protected_from_a_normalisation_that_would_lower_them(tmp_path):
+    cfg = TokenizerConfig.model_validate({"type": "char", "vocab_size": 400, "normalization": "nfkc"})
+    lowers = train_tokenizer([" ".join(KNOWN + "²₂™" + "12"), KNOWN], cfg, tmp_path / "lowers.spm")
+    assert lowers.normalize("m²") == "m2"
+    assert Protector(lowers, src_lang="en").values("12 m² of CO₂, any™ ﬁsh at 21\u00a0m") == ["²", "₂", "™"]
+
+
 def test_foreign_letters_are_protected_only_where_the_language_is_known(tokenizer):
     assert Protector(tokenizer).values("a word 日本") == []
 
