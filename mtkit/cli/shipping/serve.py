@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -34,6 +36,9 @@ def serve(
     After SIGTERM or Ctrl-C, the service finishes the requests that it has accepted. SIGHUP makes it look for new
     versions of the models.
     """
+    # To be stopped is not a failure. uvicorn raises the signal again at its end, after it has served.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+
     from mtkit.config.reading import loading
     from mtkit.config.reading import overrides as config_overrides
 

@@ -33,7 +33,6 @@ _REMEDIES: dict[int | None, str] = {  # by the system's number of the error
 def serve(cfg: ServeConfig) -> None:
     """Run the server until a signal stops it. Raises MtkitError if the service cannot start."""
     _check_address(cfg.host, cfg.port)  # before the models are loaded, which takes long
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # uvicorn raises it again at the end, which is not a failure
     set_up_logging(quiet=not log.isEnabledFor(logging.INFO), with_times=True)
     logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # it warns of each byte of a wrong form
     backend = Backend.from_config(cfg)
