@@ -24,7 +24,7 @@ from mtkit.tokens.unseen_characters import UnknownCharacters
 _LABEL = re.compile(r"\W*((?:[^\W\d_a-z][\w.'’-]{0,20}\s){0,2}[^\W\d_a-z][\w.'’-]{0,20})\s?(:)(?=\s)")  # of a speaker
 _WRITTEN_BREAK = re.compile(r"(?<!\\)\\[nrt]")  # which divides the text, as a line break does
 _LOST = ("<super>", "<sub>")  # kinds of characters, such as ² and ™, that mean another thing when they are normalised
-_NUMBER = re.compile(r"\d+(?:[.,:/]\d+)*")
+_NUMBER = re.compile(r"\d+(?:[.,:/–—−-]\d+)*")
 
 
 class Protected(NamedTuple):

@@ -52,6 +52,7 @@ def test_a_character_that_the_tokenizer_knows_is_for_the_model(tmp_path):
     cfg = TokenizerConfig.model_validate({"type": "char", "vocab_size": 400})
     knows = train_tokenizer([" ".join(KNOWN + "✅→12"), KNOWN], cfg, tmp_path / "knows.spm")
     assert Protector(knows, src_lang="en").values("✅ The door → 12") == []
+    assert Protector(knows, src_lang="en").values("open 12–21, Mon–Fri") == ["12–21"]  # a range with an unknown dash
 
 
 def test_raised_signs_are_protected_from_a_normalisation_that_would_lower_them(tmp_path):

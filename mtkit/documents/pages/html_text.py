@@ -20,7 +20,6 @@ KEPT = frozenset(["code", "kbd", "math", "samp", "script", "style", "svg", "var"
 MAY_BE_LANGUAGE = frozenset(["code", "kbd", "pre", "samp", "var"])  # if they say so
 _ANNOTATIONS = frozenset(["rt", "rp", "rtc"])  # of ruby text: how its base is read
 _MARK = re.compile(r"[(\[]?(?:\d{1,4}|[*†‡§¶#°]{1,4}|\[[a-z]\])[)\]]?")
-_EXPONENT = re.compile(r"(?=.)[-+−–±]?\d{0,4}(?:[.,]\d{1,4})?[-+−–]?")  # also the charge of an ion
 _LETTER_MARK = re.compile(r"[a-z]|[ivx]{1,5}")
 _TO_NOTE = re.compile(r"""\shref\s*=\s*["']?[^"'\s>]*\#|\bnoteref\b""")
 _GAP = re.compile(r"\s*(?P<bracket>[(\[]?)\Z")
@@ -68,7 +67,7 @@ def pieces(line: str) -> Iterator[Piece]:
 
 
 def with_notes(text: str, found: Sequence[Piece]) -> list[Piece]:
-    """Make one code of each mark of a note, such as <sup>1</sup>, and of the annotations of ruby text.
+    """Make one code of each mark of a note, such as <sup>1</sup>, exponent, and annotation of ruby text.
 
     Brackets around a mark, and the space before it, belong to its code, so that it stays behind its word.
     """
@@ -143,7 +142,7 @@ def _last_of_note(text: str, found: Sequence[Piece], index: int, partner: int) -
     inside = (html.unescape(text[piece.start : piece.end]) for piece in found[index:partner] if piece.code is None)
     mark = "".join(inside).strip()
     if code.name == "sup":
-        return partner if any(kind.fullmatch(mark) for kind in (_MARK, _EXPONENT, _LETTER_MARK)) else None
+        return partner if not has_letters(mark) or _LETTER_MARK.fullmatch(mark) else None
     return partner if _MARK.fullmatch(mark) and _TO_NOTE.search(code.markup) else None
 
 

@@ -241,7 +241,7 @@ def test_marks_of_notes_and_readings_stay_behind_their_words(page, expected):
         assert found == around.replace("Hi", "HI").replace("now", "NOW").format(expected)
 
 
-@pytest.mark.parametrize("exponent", ["2", "-3", "&minus;6", "2+", "+", "1.5"])
+@pytest.mark.parametrize("exponent", ["2", "-3", "&minus;6", "2+", "+", "1.5", "1,2", "3–5, 8", "®"])
 def test_an_exponent_stays_and_the_translator_does_not_read_it(exponent):
     seen = []
     page = f"<p>so<sup>{exponent}</sup> on</p>".encode()
