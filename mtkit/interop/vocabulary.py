@@ -57,11 +57,13 @@ class Layout:
         pad: str = "<pad>",
         bos: str = "<s>",
     ) -> Self:
-        """Find the special rows by their names. Raises DataError if unk or eos is missing, or if a name is not text."""
+        """Find the special rows by their names. Raises DataError if unk or eos is missing, or if a name is invalid."""
         for row, name in enumerate(names):
             if not name.isprintable() and any("\ud800" <= character <= "\udfff" for character in name):
                 raise DataError(f"{path}: the piece {name!r} of row {row} is not valid text; the file is damaged")
         rows = {name: row for row, name in enumerate(names)}
+        if twice := [name for row, name in enumerate(names) if rows[name] != row]:
+            raise DataError(f"{path}: the piece {twice[0]!r} occurs twice; the file is damaged")
         if missing := [name for name in (unk, eos) if name not in rows]:
             raise DataError(f"{path}: the vocabulary has no {missing[0]}")
         return cls(len(names), unk=rows[unk], eos=rows[eos], pad=rows.get(pad), bos=rows.get(bos))

@@ -198,6 +198,7 @@ def test_a_model_that_mtkit_cannot_compute_is_refused_with_the_reason(spm, tmp_p
     [
         ("shared_vocabulary.json", '["<unk>", "</s>", "<s>"]', ["3 entries"]),
         ("shared_vocabulary.json", '{"a": 1}', ["list of pieces"]),
+        ("shared_vocabulary.json", '["<unk>", "</s>", "a", "a"]', ["the piece 'a' occurs twice"]),
         ("config.json", "{", ["JSON"]),
         ("sentencepiece.model", None, ["--src-spm"]),
         ("shared_vocabulary.json", None, ["source_vocabulary.json"]),
@@ -210,6 +211,15 @@ def test_a_folder_whose_files_do_not_fit_is_refused(spm, tmp_path, name, content
         (folder / name).write_text(content)
     message = refusal(folder, tmp_path / "bundle")
     assert all(fact in message for fact in [*facts, "" if content is None else name]), message
+
+
+def test_a_start_that_no_config_names_is_called_the_usual_one(spm, tmp_path):
+    pieces = sentencepiece.SentencePieceProcessor(model_proto=spm)
+    names = ["<unk>", "</s>", *(pieces.id_to_piece(n) for n in range(3, pieces.get_piece_size()))]
+    folder = write_folder(tmp_path / "folder", spm, names=names, config={"decoder_start_token": "</s>"})
+    (folder / "config.json").unlink()
+    message = refusal(folder, tmp_path / "bundle")
+    assert "config.json: no such file, so it is the usual one; decoder_start_token: <s> is not in" in message
 
 
 def test_pieces_of_text_that_look_like_languages_stay_text(train_spm, tmp_path):

@@ -133,6 +133,8 @@ def is_foreign(path: Path) -> bool:
 
 def _kind(path: Path) -> str:
     """Return "ctranslate2", "argos", "folder" (Hugging Face), "npz" or "bin", depending on the content."""
+    from mtkit.bundle import MANIFEST
+
     if _is_ctranslate2(path):
         return "ctranslate2"
     if path.is_dir():
@@ -140,6 +142,8 @@ def _kind(path: Path) -> str:
             return "folder"
         if any(path.glob("*.bin")):
             return "bin"
+        if (path / MANIFEST).is_file():
+            raise MtkitError(f"{path}: already a model of mtkit; use it with --model {path}")
         raise MtkitError(
             f"{path}: contains no model: neither a config.json of Hugging Face nor a .bin of Marian or CTranslate2"
         )
@@ -154,10 +158,11 @@ def _kind(path: Path) -> str:
 
 
 def _is_ctranslate2(path: Path) -> bool:
-    """Whether the path is a folder of CTranslate2, or the model file in it."""
+    """Whether the path is a folder of CTranslate2, perhaps without its vocabulary, or the model file in it."""
     folder = path if path.is_dir() else path.parent
     is_whole = path.is_dir() or path.name == "model.bin"
-    return is_whole and (folder / "model.bin").is_file() and any(folder.glob("*_vocabulary.*"))
+    has_others = any(folder.glob("*_vocabulary.*")) or (folder / "config.json").is_file()
+    return is_whole and (folder / "model.bin").is_file() and has_others
 
 
 def _is_package(path: Path) -> bool:

@@ -93,7 +93,8 @@ def import_model(
     if cfg.tie == "all" and src.names != tgt.names:
         cfg = cfg.model_copy(update={"tie": "decoder"})
     if start not in tgt.names:
-        raise DataError(f"{folder / 'config.json'}: decoder_start_token: {start} is not in {tgt.path.name}")
+        missing = "" if (folder / "config.json").is_file() else "no such file, so it is the usual one; "
+        raise DataError(f"{folder / 'config.json'}: {missing}decoder_start_token: {start} is not in {tgt.path.name}")
     row = tgt.names.index(start)
     named = direction(folder, codes, languages) if end_first else languages or Languages()
     first = tgt.names.index(language_piece(named.tgt)) if end_first else row

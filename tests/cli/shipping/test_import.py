@@ -1,5 +1,7 @@
 """`mtkit import`: recognise the format, write a bundle that translates, and report what is wrong."""
 
+import struct
+
 import numpy as np
 import pytest
 from fixtures.npz import read_npz
@@ -84,6 +86,13 @@ def test_a_folder_without_a_model_is_refused(tmp_path):
     assert f"{tmp_path}: " in done.stderr and "config.json" in done.stderr and ".bin" in done.stderr
 
 
+def test_a_model_of_mtkit_is_not_imported_again(make_native, tmp_path):
+    bundle = make_native(tmp_path / "native", "all")
+    done = run("import", bundle, "--out", tmp_path / "bundle")
+    assert done.exit_code == 1
+    assert f"{bundle}: already a model of mtkit" in done.stderr and f"--model {bundle}" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -96,6 +105,18 @@ def test_options_that_do_not_fit_are_refused(make_marian, tmp_path, arguments, m
     done = run("import", make_marian(tmp_path / "marian"), "--out", tmp_path / "bundle", *arguments)
     assert done.exit_code == 2
     assert message in done.stderr
+
+
+def test_a_folder_of_ctranslate2_without_its_vocabulary_is_recognised(tmp_path):
+    (tmp_path / "config.json").write_text('{"unk_token": "<unk>"}')
+    name, weight = b"TransformerSpec\0", b"encoder/layer_norm/gamma\0"
+    variable = struct.pack("<H", len(weight)) + weight + struct.pack("<BIBIf", 1, 1, 0, 4, 1.0)
+    model = struct.pack("<IH", 6, len(name)) + name + struct.pack("<II", 7, 1) + variable + struct.pack("<I", 0)
+    (tmp_path / "model.bin").write_bytes(model)
+    (tmp_path / "sentencepiece.model").touch()
+    done = run("import", tmp_path, "--out", tmp_path / "bundle")
+    assert done.exit_code == 1
+    assert f"{tmp_path}: contains neither shared_vocabulary.json nor source_vocabulary.json" in done.stderr
 
 
 def test_a_hugging_face_folder_brings_its_own_vocabularies(tmp_path):
