@@ -17,9 +17,12 @@ def is_identifier(text: str) -> bool:
 
     One in capitals has a digit: A-12 and COVID-19 are identifiers, EXIT and T-SHIRT are words.
     """
+    has_digit = any(map(str.isdigit, text))
+    if not has_digit and "_" not in text:
+        return False  # as for most text, which this decides in a microsecond
     core = text.strip(_EDGES)
     letters = [character for character in core if character.isalpha()]
     if not letters or _IDENTIFIER.fullmatch(core):
         return bool(letters)
-    is_code = any(map(str.isdigit, core)) and all(map(str.isupper, letters))
+    is_code = has_digit and all(map(str.isupper, letters))
     return is_code and bool(_JOINED.fullmatch(core)) and not _SPOKEN.fullmatch(core)
