@@ -67,7 +67,8 @@ def atomic_files(paths: Sequence[Path], mode: int = 0o666) -> Iterator[list[Path
     try:
         for path in paths:
             path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=TEMPORARY, dir=path.parent)
+            with _folder_named(path.parent):
+                descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=TEMPORARY, dir=path.parent)
             os.close(descriptor)
             temporaries.append(Path(name))
         yield temporaries
@@ -128,6 +129,16 @@ def full_disk_named(path: Path) -> Iterator[None]:
 
 
 @contextmanager
+def _folder_named(folder: Path) -> Iterator[None]:
+    """Make an error in the block name the folder that it cannot write to, instead of a temporary file or folder."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = str(folder)
+        raise
+
+
+@contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder beside path to fill, and move it to path at the end of the block.
 
@@ -138,7 +149,8 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     old = path.with_name(f".{path.name}{_MOVED_ASIDE}")
     _put_back(old, path)  # after a killed process
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=TEMPORARY, dir=path.parent))
+    with _folder_named(path.parent):
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=TEMPORARY, dir=path.parent))
     try:
         with full_disk_named(path):
             yield temporary

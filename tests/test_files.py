@@ -294,3 +294,14 @@ def test_an_error_for_a_full_disk_names_what_was_to_be_written(tmp_path, writer,
         with pytest.raises(OSError) as error, writer(tmp_path / "x"):
             raise OSError(number, "reason", name)
         assert error.value.filename == (str(tmp_path / "x") if number == errno.ENOSPC else name)
+
+
+@pytest.mark.parametrize(("writer", "maker"), [(atomic_file, "mkstemp"), (atomic_folder, "mkdtemp")])
+def test_an_error_for_a_missing_permission_names_the_folder(tmp_path, monkeypatch, writer, maker):
+    def refuse(dir, **_):
+        raise PermissionError(errno.EACCES, "Permission denied", str(dir / ".new.mtkit-tmp"))
+
+    monkeypatch.setattr(files.tempfile, maker, refuse)
+    with pytest.raises(PermissionError) as caught, writer(tmp_path / "new"):
+        pass
+    assert caught.value.filename == str(tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from enum import Enum
 from inspect import unwrap
@@ -45,6 +46,9 @@ class Command(TyperCommand):
             return f"give one YAML file, the config of the run: {ctx.command_path} CONFIG"
         if not values:
             return f"{name} {_value_name(param, hint)} is required" if is_option else f"{name} is missing"
+        if _name_of_type(get_args(hint)[0]) == NAMES[Path]:  # of these Typer checks only whether they can be read
+            unreadable = [value for value in values if not os.access(value, os.R_OK)]
+            return f"{name} {' '.join(unreadable)}: no permission to read this"
         return f"{name} {' '.join(values)}: must be {_allowed(hint)}"
 
     def _config_as_argument(self, ctx: Any) -> str:

@@ -159,8 +159,7 @@ def file_named(*suffixes: str) -> Callable[[typer.CallbackParam, Path | None], P
             raise UsageError(
                 f"{option} {output}: the folder {folder} does not exist; create it first, or correct the name"
             )
-        if not os.access(folder, os.W_OK):
-            raise UsageError(f"{option} {output}: no permission to write to {folder}; choose another folder")
+        check_writable(output, option)
         return output
 
     return check
@@ -183,7 +182,7 @@ OutputOption = Annotated[
 
 
 def check_other_folder(out: Path, option: str = "--out") -> None:
-    """Raise UsageError if this is "-", a file, below a file, or the current folder, which the command would replace."""
+    """Raise UsageError for "-", a file, what is below one, the current folder, and where this user may not write."""
     if (part := file_in_the_way(out)) is not None:
         which = "this" if part == out else part
         raise UsageError(f"{option} {out}: {which} is a file, but the command writes a folder; choose another name")
@@ -191,6 +190,14 @@ def check_other_folder(out: Path, option: str = "--out") -> None:
         raise UsageError(f"{option} -: not a folder; the command writes a folder of files")
     if out.resolve() == Path.cwd().resolve():
         raise UsageError(f"{option} {out}: this is the current folder; choose a new one, such as {out}/model")
+    check_writable(out, option)
+
+
+def check_writable(out: Path, option: str = "--out") -> None:
+    """Raise UsageError if this user may not write to a folder, or to the one in which a file or folder is to be."""
+    folder = next((folder for folder in (out, *out.parents) if folder.is_dir()), Path.cwd())
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"{option} {out}: no permission to write to {folder}; choose another folder")
 
 
 def check_budget(budget: str) -> None:

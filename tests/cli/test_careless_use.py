@@ -1,12 +1,13 @@
 """What a hurried user types: a file's name as text, words without quotes, a config without --config."""
 
+import os
 import re
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from mtkit.cli import app
+from mtkit.cli import app, options
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 
@@ -155,3 +156,51 @@ def test_a_dash_is_no_file_name(args):
     assert result.exit_code == 2
     assert " -: not a f" in result.stderr
     assert not Path("-").exists()
+
+
+@pytest.fixture
+def forbid(monkeypatch):
+    """forbid(path) takes the permissions of a file or folder; root, as whom tests may run, has them all."""
+    forbidden, may = [], os.access
+
+    def access(path, mode, **options):
+        return Path(path).absolute() not in forbidden and may(path, mode, **options)
+
+    monkeypatch.setattr(os, "access", access)
+    return lambda path: forbidden.append(Path(path).absolute())
+
+
+def test_a_file_that_may_not_be_read_is_named(forbid):
+    for name in ("a.tmx", "b.tmx"):
+        Path(name).touch()
+    forbid("b.tmx")
+    refused = run("memory", "build", "a.tmx", "b.tmx", "-o", "m.sqlite")
+    assert refused.exit_code == 2
+    assert "CORPUS... b.tmx: no permission to read this" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("import", "model", "--out", "kept/new/model"),
+        ("export", "--to", "hf", "--out", "kept/new"),
+        ("export", "--to", "argos", "--out", "kept/new.argosmodel"),
+        ("export", "--to", "ctranslate2", "--out", "kept/new"),
+        ("memory", "build", "m.tmx", "--output", "kept/new"),
+    ],
+)
+def test_a_folder_that_may_not_be_written_to_is_named_before_the_work(shared_bundle, forbid, args):
+    Path("kept").mkdir()
+    Path("model").mkdir()
+    forbid("kept")
+    model = ["--model", str(shared_bundle)] if args[0] == "export" else []
+    refused = run(*args, *model)
+    assert refused.exit_code == 2
+    assert f"{args[-2]} {args[-1]}: no permission to write to kept; choose another" in refused.stderr
+
+
+def test_a_folder_is_used_though_its_parent_may_not_be_written_to(forbid):
+    Path("kept/mine").mkdir(parents=True)
+    forbid("kept")
+    options.check_writable(Path("kept/mine"))
+    options.check_writable(Path("kept/mine/new/file"))

@@ -417,6 +417,22 @@ def test_a_tuned_model_whose_vocabulary_is_new_keeps_its_ids(make_folder, tmp_pa
     assert torch.equal(again.model.src_embedding.weight, base.model.src_embedding.weight)
 
 
+@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin"])
+def test_weights_that_may_not_be_read_are_called_so(make_folder, tmp_path, monkeypatch, name):
+    folder = make_folder(tmp_path / "hf")
+    (folder / "model.safetensors").rename(folder / name)
+    read = Path.open
+
+    def refuse(self, *args, **options):
+        if self.name == name:
+            raise PermissionError(13, "Permission denied", str(self))
+        return read(self, *args, **options)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(MtkitError, match=rf"{name}: cannot be read \(Permission denied\)"):
+        huggingface.import_model(folder, tmp_path / "bundle")
+
+
 class Executed:
     """Unpickling this ends the program."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from mtkit.cli.options import JsonOption, ModelOption, check_new_folder, check_other_folder
+from mtkit.cli.options import JsonOption, ModelOption, check_new_folder, check_other_folder, check_writable
 from mtkit.config.data import CorpusFiles
 from mtkit.console import counted, log, progress_bar
 from mtkit.errors import DataError, UsageError
@@ -124,6 +124,8 @@ def _check_place(to: Target, out: Path | None) -> None:
     """Raise UsageError unless the format can be written to this place."""
     if to == "argos" and (out is None or out.suffix != ".argosmodel" or out.is_dir()):
         raise UsageError("--to argos needs --out, a file that ends with .argosmodel")
+    if to == "argos" and out is not None:
+        check_writable(out)
     if to == "ctranslate2" and out is not None:
         check_other_folder(out)
     if to not in _QUANTIZED:

@@ -51,6 +51,10 @@ def _parts(index: Path) -> list[Path]:
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:
+    try:
+        path.open("rb").close()  # the libraries do not say that permission is missing
+    except OSError as error:
+        raise MtkitError(f"{path}: cannot be read ({error.strerror or error})") from error
     tensors = _load_safe(path) if path.suffix == Path(WEIGHTS).suffix else _load_old(path)
     for name, tensor in tensors.items():
         if not tensor.is_floating_point():
