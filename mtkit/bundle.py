@@ -275,6 +275,11 @@ def bundle_file(files: BundleFiles, name: str) -> Path | None:
     return place
 
 
+def weights_checksum(folder: Path) -> str:
+    """Return the checksum of a bundle's weights."""
+    return str(_read_manifest(folder)["sha256"].get(_WEIGHTS))
+
+
 def find_model(path: Path | None = None) -> Path:
     """Return the bundle folder of a run or bundle folder; default: $MTKIT_MODEL, or else the newest run in ./runs.
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from mtkit.bundle import MANIFEST
+from mtkit.bundle import MANIFEST, weights_checksum
 from mtkit.config.reading.loading import load_written_config
 from mtkit.config.schema import Config
 from mtkit.evaluation.metrics.scores import MetricScore
@@ -119,16 +119,17 @@ def _dev_scores(training: Mapping[str, Any], record: Mapping[str, Any]) -> dict[
     }
 
 
-def keep_test_scores(bundle: Path, n_sentences: int, metrics: Sequence[MetricScore]) -> Path | None:
+def keep_test_scores(bundle: Path, weights: str, n_sentences: int, metrics: Sequence[MetricScore]) -> Path | None:
     """Write the bundle's scores on the config's test set to its run's folder; return that folder.
 
+    weights: `weights_checksum` before the model was scored, because the bundle may have another model by now.
     Does nothing, and returns None, for a bundle outside a run's folder.
     """
     run_dir = bundle.parent
     if bundle.name != "model" or not (run_dir / "metrics.jsonl").exists():
         return None
     values = {
-        "model": _weights_checksum(_read_json(bundle / MANIFEST)),
+        "model": weights,
         "n_sentences": n_sentences,
         "scores": [asdict(metric) for metric in metrics],
     }
@@ -139,13 +140,9 @@ def keep_test_scores(bundle: Path, n_sentences: int, metrics: Sequence[MetricSco
 def read_test_scores(bundle: Path) -> Scores | None:
     """Return the stored test scores of a run's bundle, unless they belong to an older model."""
     values = _read_json(bundle.parent / _TEST_SCORES)
-    if not values or values["model"] != _weights_checksum(_read_json(bundle / MANIFEST)):
+    if not values or values["model"] != weights_checksum(bundle):
         return None
     return Scores(values["n_sentences"], [MetricScore(**score) for score in values["scores"]])
-
-
-def _weights_checksum(manifest: Mapping[str, Any]) -> str:
-    return str(manifest["sha256"]["model.safetensors"])
 
 
 def _read_json(path: Path) -> dict[str, Any]:

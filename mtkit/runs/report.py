@@ -68,14 +68,14 @@ def refresh_report(run_dir: Path) -> Path | None:
         return None
 
 
-def note_test_scores(bundle: Path, n_sentences: int, scores: Sequence[MetricScore]) -> None:
-    """Add the scores on the test set of the config to the report of the bundle's run.
+def note_test_scores(bundle: Path, weights: str, n_sentences: int, scores: Sequence[MetricScore]) -> None:
+    """Add the scores on the test set of the config to the report of the bundle's run. weights: see `keep_test_scores`.
 
     Does nothing for a bundle outside its run. A failure causes only a warning.
     """
     try:
-        run_dir = keep_test_scores(bundle, n_sentences, scores)
-    except (OSError, ValueError, KeyError) as error:
+        run_dir = keep_test_scores(bundle, weights, n_sentences, scores)
+    except OSError as error:
         log.warning(f"{bundle}: cannot store the scores for the report: {error}")
         return
     if run_dir is not None and (report := refresh_report(run_dir)):

@@ -15,6 +15,7 @@ import pytest
 from browsing import check_page
 from typer.testing import CliRunner
 
+from mtkit.bundle import weights_checksum
 from mtkit.cli import app
 from mtkit.data import overlap
 from mtkit.data.encoded import EncodedSide
@@ -280,7 +281,7 @@ def test_a_run_without_a_record_has_a_report_with_what_is_known(copied_run):
 
 def test_test_scores_are_shown_until_the_model_changes(copied_run):
     bundle = copied_run / "model"
-    note_test_scores(bundle, 2000, SCORES)
+    note_test_scores(bundle, weights_checksum(bundle), 2000, SCORES)
     words = words_of(copied_run / "report.html")
     plain = words.replace("\N{NARROW NO-BREAK SPACE}", " ")
     assert re.search("2 000 sentences, which were set aside .* 61.2 of 100", plain)
@@ -313,7 +314,7 @@ def test_evaluating_the_unchanged_model_on_its_test_set_adds_scores_to_the_repor
 
 def test_a_bundle_without_its_run_gets_no_files_beside_it(finished_run, tmp_path):
     bundle = shutil.copytree(finished_run / "model", tmp_path / "model")
-    note_test_scores(bundle, 2000, SCORES)
+    note_test_scores(bundle, weights_checksum(bundle), 2000, SCORES)
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
@@ -388,7 +389,8 @@ def test_it_names_the_original_model_and_the_teachers(config_of, tmp_path):
 
 @pytest.mark.parametrize(("bleu", "is_useless"), [(9.9, True), (10.0, False)])
 def test_it_says_when_the_translations_are_useless(copied_run, bleu, is_useless):
-    note_test_scores(copied_run / "model", 2000, [MetricScore("BLEU", bleu, "made:up", 9.0, 11.0, bleu)])
+    scores = [MetricScore("BLEU", bleu, "made:up", 9.0, 11.0, bleu)]
+    note_test_scores(copied_run / "model", weights_checksum(copied_run / "model"), 2000, scores)
     words = words_of(copied_run / "report.html")
     assert (f"A BLEU of {bleu} is too low" in words) == is_useless
 
@@ -455,5 +457,5 @@ def test_a_long_curve_keeps_its_order_its_ends_and_its_peaks():
 
 
 def test_the_page_reads_well_in_a_browser(browser, copied_run, tmp_path):
-    note_test_scores(copied_run / "model", 2000, SCORES)
+    note_test_scores(copied_run / "model", weights_checksum(copied_run / "model"), 2000, SCORES)
     check_page(browser, copied_run / "report.html", tmp_path)

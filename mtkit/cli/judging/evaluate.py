@@ -219,6 +219,7 @@ def _evaluate_systems(
     as_json: bool,
 ) -> None:
     """Score translators and files of translations. named: values of --system, --group and --model."""
+    from mtkit import bundle
     from mtkit.cli.judging.score_tables import as_record, as_text
     from mtkit.evaluation.comparison.systems import find_places
     from mtkit.evaluation.evaluate import evaluate_places
@@ -228,8 +229,14 @@ def _evaluate_systems(
     translating.check(any_model=not places or any(place.is_model for place in places))
     if places and models:
         raise UsageError("--model and --system exclude each other: give the model as another --system")
+    other_text = text.src or text.refs or text.split != "test" or text.tgt_lang
+    if not places and not (text.src or text.refs):
+        models = model_folders(models)  # once, because another run may become the newest meanwhile
     sets = [None] if text.src or text.refs else dev_sets(_first_model(places, models), text.split, text.dev_set)
     check_single_set(sets, {"--output": output, "--scores": measures.scores})
+    other_scores = measures.tokenize or measures.lowercase or measures.scores or len(measures.metrics) < len(METRICS)
+    is_usual = not (places or len(models) > 1 or translating.is_changed or other_text or other_scores)
+    weights = bundle.weights_checksum(models[0]) if is_usual else None
     results = {
         name: evaluate_places(
             places,
@@ -243,20 +250,18 @@ def _evaluate_systems(
         for name in sets
     }
     print_by_set(results, as_json=as_json, as_record=as_record, as_text=as_text)
-    other_text = text.src or text.refs or text.split != "test" or text.tgt_lang
-    other_scores = measures.tokenize or measures.lowercase or measures.scores or len(measures.metrics) < len(METRICS)
-    if not (places or len(models) > 1 or translating.is_changed or other_text or other_scores):
+    if weights is not None:
         [result] = results.values()
-        _keep_for_report(model_folders(models)[0], result)
+        _keep_for_report(models[0], weights, result)
 
 
-def _first_model(places: Sequence[systems.Place], models: list[Path] | None) -> Path | None:
-    """Return the bundle whose config names the test set; None if all systems are files."""
+def _first_model(places: Sequence[systems.Place], folders: list[Path]) -> Path | None:
+    """Return the bundle whose config names the test set; None if all systems are files. folders: without places."""
     from mtkit import bundle
 
     if places:
         return next((bundle.find_model(place.path) for place in places if place.is_model), None)
-    return model_folders(models)[0]
+    return folders[0]
 
 
 def _classifier(models: list[Path] | None, tsv: Path | None) -> Path | None:
@@ -273,12 +278,12 @@ def _classifier(models: list[Path] | None, tsv: Path | None) -> Path | None:
     return classifiers[0] if classifiers else None
 
 
-def _keep_for_report(model: Path, result: Evaluation) -> None:
-    """Add the model's scores on the test set of its config to the run's report.html."""
+def _keep_for_report(model: Path, weights: str, result: Evaluation) -> None:
+    """Add the model's scores on the test set of its config to the run's report.html. weights: its checksum."""
     from mtkit.runs import report
 
     if (model.parent / "metrics.jsonl").exists():
-        report.note_test_scores(model, len(result.test_set.references[0]), result.scores[0].scores)
+        report.note_test_scores(model, weights, len(result.test_set.references[0]), result.scores[0].scores)
 
 
 def _chosen(names: list[str]) -> list[MetricName]:

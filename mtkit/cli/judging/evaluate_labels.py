@@ -54,13 +54,15 @@ def evaluate_labels(
         )
     sets = [None] if tsv else dev_sets(folder, split, dev_set)
     check_single_set(sets, {"--output": output})
+    from mtkit import bundle
+    from mtkit.evaluation import labelled_views
+    from mtkit.runs import report
+
+    weights = bundle.weights_checksum(folder)
     results = {
         name: _score(mtkit.Classifier.load(folder, device=device, overrides=overrides), tsv, split, name)
         for name in sets
     }
-
-    from mtkit.evaluation import labelled_views
-    from mtkit.runs import report
 
     print_by_set(results, as_json=as_json, as_record=labelled_views.as_record, as_text=labelled_views.as_text)
     if output is not None:
@@ -69,7 +71,7 @@ def evaluate_labels(
         log_written(output)
     if tsv is None and split == "test" and not overrides and (folder.parent / "metrics.jsonl").exists():
         [result] = results.values()
-        report.note_test_scores(folder, result.n, result.scores)
+        report.note_test_scores(folder, weights, result.n, result.scores)
 
 
 def _score(

@@ -73,15 +73,17 @@ def _write_corpus() -> None:
 
 def _test_score(config: Config, translator: mtkit.Translator, bundle: Path) -> str:
     """Return a line with BLEU on the test sentences; measure it once for a model, then read it from the run."""
+    from mtkit.bundle import weights_checksum
     from mtkit.data import corpus
     from mtkit.evaluation.metrics import scores as metrics
     from mtkit.runs import read, report
 
     if (scores := read.read_test_scores(bundle)) is None:
+        weights = weights_checksum(bundle)
         pairs = list(corpus.read_pairs([config.data.test] if config.data.test else []))
         translations = with_bar(translator.stream(pair.src for pair in pairs), len(pairs), "test", "sentence")
         hypotheses = [translation.text for translation in translations]
         scores = read.Scores(len(pairs), metrics.evaluate(hypotheses, [pair.tgt for pair in pairs]))
-        report.note_test_scores(bundle, len(pairs), scores.metrics)
+        report.note_test_scores(bundle, weights, len(pairs), scores.metrics)
     bleu = scores.first
     return f"BLEU {bleu.score:.1f} on {scores.n_sentences} sentences that it was not trained on ({bleu.signature})"

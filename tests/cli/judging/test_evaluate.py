@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +17,9 @@ from typer.testing import CliRunner
 from mtkit.cli import app
 from mtkit.config.data import CorpusFiles
 from mtkit.data.overlap import overlap_file, overlaps_of
+from mtkit.evaluation import evaluate as evaluation
 from mtkit.evaluation.metrics.scores import evaluate
+from mtkit.runs.read import read_test_scores
 from mtkit.translation.translator import Translator
 
 HYP = ["Le chat dort.", "Il pleut beaucoup.", "", "Nous mangeons sur la table."]
@@ -135,6 +139,48 @@ def test_a_model_is_scored_on_given_files_and_its_translations_are_kept():
     assert result["beam_size"] == 1
     with gzip.open("kept.gz", "rt", encoding="utf-8") as kept:
         assert kept.read().split("\n") == [*expected, ""]
+
+
+@pytest.fixture
+def at_the_end(world, tmp_path, monkeypatch):
+    """The run runs/a of tiny/model in a new folder; at_the_end(do) calls this when mtkit has scored a model."""
+    shutil.copytree(world / "tiny", tmp_path / "runs/a")
+    (tmp_path / "runs/a/metrics.jsonl").touch()
+    monkeypatch.chdir(tmp_path)
+
+    def at_the_end(do) -> None:
+        def evaluate_places_and_do(*args, **options):
+            result = evaluate_places(*args, **options)
+            do()
+            return result
+
+        evaluate_places = evaluation.evaluate_places
+        monkeypatch.setattr(evaluation, "evaluate_places", evaluate_places_and_do)
+
+    return at_the_end
+
+
+def test_a_run_that_ends_while_another_is_scored_does_not_get_its_scores(at_the_end):
+    def end_another():
+        shutil.copytree("runs/a", "runs/b")
+        os.utime("runs/a/model/model.safetensors", (1, 1))
+
+    at_the_end(end_another)
+    assert run().exit_code == 0
+    assert read_test_scores(Path("runs/a/model")).n_sentences == 4
+    assert read_test_scores(Path("runs/b/model")) is None
+
+
+def test_a_model_that_replaces_another_while_it_is_scored_does_not_get_its_scores(at_the_end):
+    def replace_the_model():
+        manifest = Path("runs/a/model/manifest.json")
+        values = json.loads(manifest.read_text())
+        values["sha256"]["model.safetensors"] = "0" * 64
+        manifest.write_text(json.dumps(values))
+
+    at_the_end(replace_the_model)
+    assert run("--model", "runs/a").exit_code == 0
+    assert read_test_scores(Path("runs/a/model")) is None
 
 
 def test_a_breakdown_adds_diagnostics_and_scores_by_kind_of_sentence():

@@ -50,7 +50,7 @@ def world(tmp_path, monkeypatch):
         bundle = config.run_dir / "model"
         if not bundle.exists():
             bundle.mkdir(parents=True)
-            (bundle / "manifest.json").write_text('{"sha256": {"model.safetensors": "a"}}')
+            (bundle / "manifest.json").write_text('{"format_version": 1, "sha256": {"model.safetensors": "a"}}')
             (config.run_dir / "metrics.jsonl").touch()
         return SimpleNamespace(bundle=bundle)
 
@@ -100,7 +100,7 @@ def test_a_corpus_that_is_not_all_there_is_written_again(world, tmp_path):
 def test_a_new_model_is_measured_again(world, tmp_path):
     CliRunner().invoke(app, ["demo"])
     manifest = tmp_path / "runs/sample-en-fr/model/manifest.json"
-    manifest.write_text('{"sha256": {"model.safetensors": "b"}}')
+    manifest.write_text('{"format_version": 1, "sha256": {"model.safetensors": "b"}}')
     os.utime(manifest, (0, 0))  # copied with its time, as by cp -p or rsync
     assert CliRunner().invoke(app, ["demo"]).stdout.startswith("BLEU 100.0")
     assert world.translator.n_lines == 2 * len(EN)
