@@ -371,8 +371,8 @@ class Vocabulary:
     layout: Layout
 
 
-def _check_missing(vocabulary: Vocabulary, missing: Sequence[Piece]) -> None:
-    """Count and name the pieces without a row. Raises DataError if they are more than a few percent."""
+def _check_missing(vocabulary: Vocabulary, tokenizer: str, missing: Sequence[Piece]) -> None:
+    """Count and name the pieces of a tokenizer without a row. Raises DataError if they are more than a few percent."""
     missing = [piece for piece in missing if piece.type is not PieceType.BYTE]  # a text may never need bytes
     if not missing:
         return
@@ -380,7 +380,8 @@ def _check_missing(vocabulary: Vocabulary, missing: Sequence[Piece]) -> None:
     names = ", ".join(piece.text for piece in missing[:5]) + (", ..." if len(missing) > 5 else "")
     share = len(missing) / n_pieces
     fact = (
-        f"{vocabulary.path}: {len(missing):,} of the tokenizer's {n_pieces:,} pieces ({share:.1%}) have no row: {names}"
+        f"{vocabulary.path}: {len(missing):,} of the {tokenizer}'s {n_pieces:,} pieces ({share:.1%}) have no row: "
+        f"{names}"
     )
     if share > _MOST_MISSING:
         raise DataError(f"{fact}; the vocabulary and the tokenizer are of different models")
@@ -420,9 +421,12 @@ class Vocabularies:
         Raises DataError if a vocabulary lacks more than a few percent of the pieces of its tokenizer.
         """
         one_model = self.src.model == self.tgt.model  # then a piece may be of one language only
-        for side, others in ((self.src, self.tgt.names), (self.tgt, self.src.names)):
+        sides = {"source tokenizer": (self.src, self.tgt.names), "target tokenizer": (self.tgt, self.src.names)}
+        if one_model:
+            sides = {"tokenizer": sides["source tokenizer"]}
+        for tokenizer, (side, others) in sides.items():
             names = [*side.names, *others] if one_model else side.names
-            _check_missing(side, pieces_without_row(side.model, names))
+            _check_missing(side, tokenizer, pieces_without_row(side.model, names))
         extra = self.extra if self.shared else ()
         return (
             src_tokenizer(self.src.model, self.src.names, self.src.layout),

@@ -3,6 +3,7 @@
 import pytest
 import sentencepiece
 import torch
+from fixtures.interop import ENGLISH, FRENCH
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -10,6 +11,8 @@ from mtkit.errors import DataError
 from mtkit.interop.vocabulary import (
     BANNED,
     Layout,
+    Vocabularies,
+    Vocabulary,
     export_rows,
     import_bias,
     import_weight,
@@ -136,6 +139,23 @@ def test_the_text_above_has_pieces_without_a_row_and_letters_of_the_target(both,
     rows = [layout.rows[token_id] for token_id in after.encode("rains bs")]  # ▁rains ▁ b s
     assert rows == [layout.unk, names.index("▁"), names.index("b"), layout.unk]
     assert names[layout.rows[after.encode("J")[-1]]] == "J"
+
+
+def test_the_tokenizer_whose_pieces_have_no_row_is_named_once(train_spm, tmp_path, log_text):
+    src, tgt = (parse(train_spm(lines)) for lines in (ENGLISH, ENGLISH + FRENCH))
+    pieces = sorted({*names_of(src), *names_of(tgt)} - {"b", "<unk>", "<s>", "</s>"})
+    names = ["</s>", "<unk>", *pieces]
+
+    def warned(*models):
+        path = tmp_path / "vocab.json"
+        sides = [Vocabulary(path, model, names, Layout.from_names(names, path)) for model in models]
+        Vocabularies.from_sides(*sides, "joint", shared=True).tokenizers()
+        return [
+            line.partition(" of the ")[2].partition("'s ")[0] for line in log_text().splitlines() if "no row" in line
+        ]
+
+    assert warned(src, tgt) == ["source tokenizer", "target tokenizer"]
+    assert warned(src, src) == ["tokenizer"]
 
 
 @pytest.mark.parametrize("tag", [">>fra<<", ">>zlw-Latn<<"])
