@@ -13,11 +13,9 @@ from mtkit.adaptation.base_translations import BaseTranslations
 from mtkit.adaptation.curve import Point, chosen_share, likely_losses, share_to_try
 from mtkit.adaptation.extension import extend, report_gain
 from mtkit.adaptation.general import General, prepare_general, text_of
-from mtkit.adaptation.importance import Weights, importance, weighted_mean
 from mtkit.adaptation.judgement import FILE, ON_MEMORY, Judgement, changes_of, examples_of
 from mtkit.adaptation.memory import Memory, add_shortlist, has_grown, is_prepared, languages_of, prepare_memory
 from mtkit.adaptation.reading import as_read
-from mtkit.alignment.forced import ForcedPair
 from mtkit.bundle import MANIFEST, BundleFiles, load_model, read_bundle
 from mtkit.config.data import CorpusFiles
 from mtkit.config.durations import duration_of, seconds_of
@@ -32,7 +30,7 @@ from mtkit.evaluation.metrics.scores import corpus_bleu
 from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
 from mtkit.files import locked, parse_json, sha256_file, write_text
 from mtkit.model.transformer import Transformer
-from mtkit.runs.averaging import save_mean
+from mtkit.runs.averaging import interpolated, save_interpolated
 from mtkit.runs.export import add_fast_forms, sentences_for_fast_forms
 from mtkit.runs.train import train
 from mtkit.runtime import choose_device, set_threads
@@ -46,7 +44,7 @@ _NEW_PIECES = "number of new pieces"  # one of its keys
 _BASE_TRANSLATIONS, _OWN_TRANSLATIONS = "base-translations.json", "own-translations.json"  # to compare, to train on
 _EXTENDED = "extended"  # the folder of the base with new pieces
 _BUDGET, _TRAINING = "budget_s", "train_s"  # its keys: the whole time that training was planned for, and its part of it
-_SHARES = (0.0, 0.25, 0.5, 1.0)  # of the tuned model in the mean, to try on dev
+_SHARES = (0.0, 0.5, 0.75, 1.0)  # of the tuned weights, to try on dev
 _N_SHARES = len(_SHARES) + 1  # and one more: see `share_to_try`
 _MOST_LOST = 0.5  # BLEU on general text with references
 # BLEU between the translations of both models, on general text without references. English to French, Git's catalogue,
@@ -60,7 +58,6 @@ _MOST_DIFFERENT = 20.0
 _SPARING = {"label_smoothing": 0.0, "adam_eps": 1e-5}
 _FOR_MIX, _FOR_CURVE = 0.1, 0.15  # of the budget, at most: own translations of general text; the means on each dev text
 _FOR_TEST = 0.1  # of the budget, at most: the general test, before and after
-_FOR_IMPORTANCE = 0.03  # of the budget, at most: which weights matter to each model
 _LEAST_ON_DEV, _LEAST_ON_TEST = 50, 100  # sentences
 _LEAST_TRAINING = 0.3  # of the budget
 _RESERVE = 1.1  # in the advice for a longer budget
@@ -278,8 +275,7 @@ class _Adaptation:
         n_dev = len(memory_dev.sources)
         n_for_fast_forms = sentences_for_fast_forms(self.base.config, self.device, n_dev)
         for_fast_forms = kept.seconds_for(memory_dev.sources) * n_for_fast_forms / n_dev
-        judging_s = _MARGIN * (on_tests + _N_SHARES * on_devs + for_fast_forms)
-        return judging_s + 2 * _FOR_IMPORTANCE * self.seconds + _SPARE_S
+        return _MARGIN * (on_tests + _N_SHARES * on_devs + for_fast_forms) + _SPARE_S
 
     def _start(self, memory: Memory) -> tuple[BundleFiles, list[str]]:
         """Return the model to train: the base, or the base with new pieces; and what these bring, in words."""
@@ -329,7 +325,7 @@ class _Adaptation:
         )
         if judgement.is_better:
             share = next(point.share for point in curve if point.is_chosen)
-            save_mean(prepared.start, tuned, network.state_dict(), share, self.out / "model")
+            save_interpolated(prepared.start, tuned, share, self.out / "model")
             add_fast_forms(self.out / "model", self.device)
             judgement = replace(judgement, model=str(self.out / "model"))
         elif (self.out / "model").exists():
@@ -435,10 +431,8 @@ class _Adaptation:
             for model in (load_model(prepared.start), tuned_model)
         )
 
-        importances = self._importances(prepared, tuned)
-
         def at(share: float) -> Transformer:
-            tuned_model.load_state_dict(weighted_mean(base_weights, tuned_weights, share, importances))
+            tuned_model.load_state_dict(interpolated(base_weights, tuned_weights, share))
             return tuned_model
 
         shares = _SHARES[:1] if tuned.manifest["training"]["averaged_steps"] == [0] else _SHARES  # it kept the start
@@ -462,23 +456,6 @@ class _Adaptation:
             chosen_one = " (chosen)" if point.is_chosen else ""
             log.info(f"dev BLEU, {point.share:.0%} tuned: memory {point.domain:.2f}{elsewhere}{chosen_one}")
         return curve, at(chosen.share)
-
-    def _importances(self, prepared: _Prepared, tuned: BundleFiles) -> tuple[Weights, Weights]:
-        """Return how much the weights matter to the base for general text, and to the tuned model for the memory."""
-
-        def of(files: BundleFiles, text: CorpusFiles, name: str) -> Weights:
-            pairs, most = _Text.read(text), files.config.data.max_tokens
-            ids = (
-                files.src_tokenizer.tagged(self.base.config.decode.tag).encode_batch(pairs.sources),
-                files.tgt_tokenizer.encode_translations(pairs.references, pairs.sources),
-            )
-            forced = [ForcedPair(src, tgt) for src, tgt in zip(*ids, strict=True) if max(len(src), len(tgt)) < most]
-            return importance(load_model(files).to(self.device), forced, _FOR_IMPORTANCE * self.seconds, name)
-
-        return (
-            of(prepared.start, prepared.general.mix, "weights that matter to general text"),
-            of(tuned, prepared.memory.train, "weights that matter to the memory"),
-        )
 
     def _points(self, translated: Mapping[float, Sequence[list[str]]], dev: _Text, general: _Text) -> list[Point]:
         """Return the scores of the translations of both texts, by share; the first ones are the base's."""

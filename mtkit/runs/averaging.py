@@ -26,6 +26,7 @@ from mtkit.data.sides import FILE as SIDES_FILE
 from mtkit.distributed.weights import load_weights
 from mtkit.engines.shortlist import SHORTLIST
 from mtkit.errors import BundleError, CheckpointError, UsageError
+from mtkit.interop.vocabulary import BANNED
 from mtkit.model.networks import network_to_load
 from mtkit.runs.record import read_record
 from mtkit.tokens.tokenizer import load_tokenizers
@@ -87,15 +88,28 @@ def average_bundles(folders: Sequence[Path], out: Path) -> None:
     save_bundle(out, means, first.config, *spm, training=training, added=_files_of_text(first))
 
 
-def save_mean(base: BundleFiles, tuned: BundleFiles, weights: Mapping[str, Tensor], share: float, out: Path) -> None:
-    """Write a bundle with a mean of two models' weights, and the config of the tuned one, but without its dev scores.
+def interpolated(base: Mapping[str, Tensor], tuned: Mapping[str, Tensor], share: float) -> dict[str, Tensor]:
+    """Return base + share x (tuned - base) of the weights of two models, by name; 0: those of the base.
+
+    A mean of a model and one tuned from it keeps more of what both know (Wortsman et al. 2022, WiSE-FT). A token that
+    an imported model never writes, such as <unk>, stays so, even if the tuned one has learned to write it.
+    """
+    means = {name: torch.lerp(weight.double(), tuned[name].double(), share) for name, weight in base.items()}
+    weights = {name: mean.to(torch.float32) for name, mean in means.items()}
+    if (bias := base.get("output.bias")) is not None:
+        weights["output.bias"] = torch.where(bias <= BANNED / 2, bias, weights["output.bias"])
+    return weights
+
+
+def save_interpolated(base: BundleFiles, tuned: BundleFiles, share: float, out: Path) -> None:
+    """Write a bundle with `interpolated` weights, and the config of the tuned model, but without its dev scores.
 
     The decode section and what is recorded of the training text come from the base: the text of the tuning is only a
     small part of what the model has learned from, and in a lexicon of little text most words have no counterpart.
-    share: of the tuned model in the mean, for the record.
     Raises BundleError if architectures or tokenizers differ.
     """
     _check_alike(base, tuned)
+    weights = interpolated(load_network(base).state_dict(), load_network(tuned).state_dict(), share)
     of_base, of_tuned = (files.manifest.get("training", {}) for files in (base, tuned))
     training = {key: fact for key, fact in of_tuned.items() if not key.startswith("dev") and key not in FACTS}
     training |= {key: of_base[key] for key in (*FACTS, NEW_PIECES) if key in of_base}

@@ -19,14 +19,13 @@ from mtkit.bundle import (
     add_to_bundle,
     bundle_file,
     load_bundle,
-    load_network,
     read_bundle,
     save_bundle,
 )
 from mtkit.cli import app
 from mtkit.config.reading.loading import load_config
 from mtkit.errors import BundleError, CheckpointError, UsageError
-from mtkit.runs.averaging import average_bundles, average_checkpoints, save_mean
+from mtkit.runs.averaging import average_bundles, average_checkpoints, interpolated, save_interpolated
 from mtkit.runs.train import train
 from mtkit.tokens.spelling import checksum
 from mtkit.tokens.word_record import WordRecord, load_words, save_words
@@ -107,11 +106,20 @@ def test_an_adapted_model_knows_the_words_of_its_base(runs, tmp_path):
     add_to_bundle(tmp_path / "tuned", "words.npz", lambda path: save_words(path, of_both))
     add_to_bundle(tmp_path / "tuned", "shortlist.npz", lambda path: path.write_bytes(b"words of both"))
     base, tuned = read_bundle(runs / "a" / "model"), read_bundle(tmp_path / "tuned")
-    save_mean(base, tuned, load_network(tuned).state_dict(), 0.5, tmp_path / "out")
+    save_interpolated(base, tuned, 0.5, tmp_path / "out")
     assert (tmp_path / "out" / "shortlist.npz").read_bytes() == b"words of both"
+    assert_mean(tmp_path / "out", *(folder / "model.safetensors" for folder in (base.folder, tuned.folder)))
     copied = bundle_file(read_bundle(tmp_path / "out"), "alignment.npz")
     assert copied is not None and copied.read_bytes() == (base.folder / "alignment.npz").read_bytes()
     assert load_words(tmp_path / "out" / "words.npz") == of_both
+
+
+def test_a_token_that_an_imported_model_never_writes_stays_so_after_tuning():
+    """Training begins at -30, from where a memory with many unknown characters teaches <unk>."""
+    base, tuned = torch.tensor([-30_000.0, -20.0, 1.0]), torch.tensor([-29.0, -10.0, 2.0])
+    mean = interpolated({"output.bias": base, "norm.bias": base}, {"output.bias": tuned, "norm.bias": tuned}, 1.0)
+    assert mean["output.bias"].tolist() == [-30_000, -10, 2]
+    assert mean["norm.bias"].tolist() == tuned.tolist()
 
 
 def test_a_tuned_model_knows_the_words_of_the_model_that_it_began_with(runs, tmp_path, config_of, monkeypatch):
@@ -153,7 +161,7 @@ def test_an_adapted_model_has_the_facts_of_its_bases_text_and_its_search(runs, t
         manifest={**tuned.manifest, "training": of_memory},
         config=tuned.config.model_copy(update={"decode": decode}),
     )
-    save_mean(base, tuned, load_network(tuned).state_dict(), 0.5, tmp_path / "out")
+    save_interpolated(base, tuned, 0.5, tmp_path / "out")
     adapted, expected = read_bundle(tmp_path / "out"), {"step": 7, "share_of_tuned_weights": 0.5}
     facts = (SHARE_OF_SEVERAL, LETTERS_RATIO)  # all that this base records
     assert adapted.manifest["training"] == expected | {key: base.manifest["training"][key] for key in facts}
@@ -172,7 +180,7 @@ def test_an_adapted_model_has_seen_the_small_letters_of_both_texts(runs, tmp_pat
             (read_bundle(runs / "b" / "model"), of_tuned),
         ]
     )
-    save_mean(base, tuned, load_network(tuned).state_dict(), 0.5, tmp_path / "out")
+    save_interpolated(base, tuned, 0.5, tmp_path / "out")
     assert read_bundle(tmp_path / "out").manifest["training"].get(SHARE_OF_SMALL) == expected
 
 
