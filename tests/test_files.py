@@ -301,7 +301,7 @@ def test_an_error_for_a_missing_permission_names_the_folder(tmp_path, monkeypatc
     def refuse(dir, **_):
         raise PermissionError(errno.EACCES, "Permission denied", str(dir / ".new.mtkit-tmp"))
 
-    monkeypatch.setattr(files.tempfile, maker, refuse)
+    monkeypatch.setattr(f"tempfile.{maker}", refuse)
     with pytest.raises(PermissionError) as caught, writer(tmp_path / "new"):
         pass
     assert caught.value.filename == str(tmp_path)

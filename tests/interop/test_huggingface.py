@@ -376,7 +376,8 @@ def test_weights_in_several_files_are_read(make_folder, tmp_path, name):
     huggingface.import_model(folder, tmp_path / "a")
     tensors = load_file(folder / "model.safetensors")
     (folder / "model.safetensors").unlink()
-    names, stem, kind = sorted(tensors), *name.split(".")
+    names = sorted(tensors)
+    stem, kind = name.split(".")
     parts = {f"{stem}-0000{n}-of-00002.{kind}": names[n - 1 :: 2] for n in (1, 2)}
     for file, some in parts.items():
         save = save_file if kind == "safetensors" else torch.save

@@ -148,8 +148,8 @@ def test_the_tokenizer_whose_pieces_have_no_row_is_named_once(train_spm, tmp_pat
 
     def warned(*models):
         path = tmp_path / "vocab.json"
-        sides = [Vocabulary(path, model, names, Layout.from_names(names, path)) for model in models]
-        Vocabularies.from_sides(*sides, "joint", shared=True).tokenizers()
+        of_src, of_tgt = (Vocabulary(path, model, names, Layout.from_names(names, path)) for model in models)
+        Vocabularies.from_sides(of_src, of_tgt, "joint", shared=True).tokenizers()
         return [
             line.partition(" of the ")[2].partition("'s ")[0] for line in log_text().splitlines() if "no row" in line
         ]

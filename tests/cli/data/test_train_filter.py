@@ -191,11 +191,11 @@ def test_a_folder_with_other_things_is_refused_and_a_wrong_key_leaves_no_folder(
 
 def test_a_refused_start_leaves_the_config_of_the_filter_as_it_was(tmp_path):
     corpora = [CorpusFiles(tsv=write(tmp_path / "good.en-de.tsv", sentences(1500, seed=1)))]
-    options = {"overrides": ["clean.language=false"], "budget": "1m"}
-    prepare_run(tmp_path / "f", corpora, ("en", "de"), most=1500, **options)
+    overrides = ["clean.language=false"]
+    prepare_run(tmp_path / "f", corpora, ("en", "de"), most=1500, overrides=overrides, budget="1m")
     before = (tmp_path / "f" / "filter.yaml").read_text(encoding="utf-8")
     with pytest.raises(ConfigError, match="langs was en-de, now en-nl"):
-        prepare_run(tmp_path / "f", corpora, ("en", "nl"), most=1500, **options)
+        prepare_run(tmp_path / "f", corpora, ("en", "nl"), most=1500, overrides=overrides, budget="1m")
     assert (tmp_path / "f" / "filter.yaml").read_text(encoding="utf-8") == before
 
 

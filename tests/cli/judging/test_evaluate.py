@@ -167,7 +167,9 @@ def test_a_run_that_ends_while_another_is_scored_does_not_get_its_scores(at_the_
 
     at_the_end(end_another)
     assert run().exit_code == 0
-    assert read_test_scores(Path("runs/a/model")).n_sentences == 4
+    scores = read_test_scores(Path("runs/a/model"))
+    assert scores is not None
+    assert scores.n_sentences == 4
     assert read_test_scores(Path("runs/b/model")) is None
 
 

@@ -192,8 +192,8 @@ def test_tooltips_of_links_are_text_also_in_fields():
     found = member(translated(raw, "docx", loud).raw, "word/document.xml")
     links = paragraph(link.format("THE CAT", "THIS")).replace("see", "SEE").replace("now", "NOW")
     assert found == document(links + paragraph(field(code.format("A DOG"), run("THAT"))))
-    found = translated(raw, "docx", lambda text: text.replace("a dog", 'a "x"'))
-    assert code.format(r"a \"x\"") in member(found.raw, "word/document.xml")
+    quoted = translated(raw, "docx", lambda text: text.replace("a dog", 'a "x"'))
+    assert code.format(r"a \"x\"") in member(quoted.raw, "word/document.xml")
 
 
 def test_code_stays():
