@@ -47,7 +47,8 @@ def transfer(
     weights: (target words, source words); how strongly target and source words correspond. Rows add up to at
     most 1.
     write: turns text into that of the document, such as & into &amp;.
-    words: of inline.text and of the translation; default: those of `word_spans`. No code divides one.
+    words: of inline.text and of the translation; default: those of `word_spans`. No code divides a word that is not
+    one of those, such as a placeholder.
     sentences: in order, the words of each, by their indices, and those of its translation. What surrounds sentences, or
     stands between them, does so in the translation, too.
     A translation that equals the text gets the segment as it is.
@@ -85,6 +86,7 @@ class _Placer:
         self.starts = {src[0]: tgt[0] for src, tgt in sentences}
         self.ends = {src[1]: tgt[1] for src, tgt in sentences}
         self.src, self.tgt = words
+        self.whole = set(self.src).difference(word_spans(source))  # such as placeholders, which no code divides
         if weights.shape != (len(self.tgt), len(self.src)):
             raise ValueError(f"weights of {weights.shape} for {len(self.tgt)} target and {len(self.src)} source words")
         self.weights, self.write = _mutual(weights), write
@@ -171,7 +173,7 @@ class _Placer:
         if span.codes[0].text or span.codes[0].is_text or any(map(str.isspace, self.source[span.start : span.end])):
             return None
         touched = [word for word in self.src if word[0] < max(span.end, span.start + 1) and word[1] > span.start]
-        if not touched:
+        if not touched or not self.whole.isdisjoint(touched):
             return None
         start, end = touched[0][0], touched[-1][1]
         before, after = (_has_letters(self.source, part) for part in ((start, span.start), (span.end, end)))

@@ -222,6 +222,11 @@ def test_what_is_whole_is_one_word_that_no_code_divides():
         transfer(inline, "{a b} neuf", weights, words=(split(inline.text), split("{a b} neuf"))).text
         == "<b>{a b}</b> neuf"
     )
+    inline = segment("new {a <b>b</b>}")
+    words = split(inline.text), split("{a b} neuf")
+    assert transfer(inline, "{a b} neuf", weights, words=words).text == "<b>{a b}</b> neuf"
+    inline = segment("<i>new {a <b>b</b>}</i>")
+    assert transfer(inline, "{a b} neuf", weights, words=words).text == "<i><b>{a b}</b> neuf</i>"
 
 
 @st.composite
