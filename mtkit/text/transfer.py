@@ -10,6 +10,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import takewhile
 
 import numpy as np
@@ -86,7 +87,6 @@ class _Placer:
         self.starts = {src[0]: tgt[0] for src, tgt in sentences}
         self.ends = {src[1]: tgt[1] for src, tgt in sentences}
         self.src, self.tgt = words
-        self.whole = set(self.src).difference(word_spans(source))  # such as placeholders, which no code divides
         if weights.shape != (len(self.tgt), len(self.src)):
             raise ValueError(f"weights of {weights.shape} for {len(self.tgt)} target and {len(self.src)} source words")
         self.weights, self.write = _mutual(weights), write
@@ -173,11 +173,17 @@ class _Placer:
         if span.codes[0].text or span.codes[0].is_text or any(map(str.isspace, self.source[span.start : span.end])):
             return None
         touched = [word for word in self.src if word[0] < max(span.end, span.start + 1) and word[1] > span.start]
-        if not touched or not self.whole.isdisjoint(touched):
+        if not touched:
             return None
         start, end = touched[0][0], touched[-1][1]
         before, after = (_has_letters(self.source, part) for part in ((start, span.start), (span.end, end)))
-        return (start, end) if (before and after if span.start == span.end else before or after) else None
+        is_divided = before and after if span.start == span.end else before or after
+        return (start, end) if is_divided and self._whole.isdisjoint(touched) else None
+
+    @cached_property
+    def _whole(self) -> set[Interval]:
+        """The source words that no code divides, such as placeholders; few texts have codes inside words at all."""
+        return set(self.src).difference(word_spans(self.source))
 
     def _copy(self, words: Interval, taken: npt.NDArray[np.bool_]) -> Interval | None:
         """Return free target words that equal these source words: the k-th of them for the k-th, else the likeliest."""
