@@ -1,7 +1,8 @@
 """The operations of the model's layers and the step of an optimizer, written as formulas in plain torch.
 
 On a CPU, `mtkit.model.cpu` computes many of them faster, with the same results up to rounding and random numbers.
-`_or_faster` below chooses between the two, and only this module imports `mtkit.model.cpu`.
+`_or_faster` below chooses between the two. In training on a GPU, `mtkit.model.gpu.attention` computes attention faster.
+Only this module imports them.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 from mtkit.config.model import ModelConfig
 from mtkit.model.cpu import overrides
 from mtkit.model.distances import by_distance, by_key
+from mtkit.model.gpu import attention as gpu_attention
 from mtkit.model.inference import CastLinear, Decoder
 
 _SHORT = 64  # up to this many queries a sentence, a GPU is faster without flash attention (docs/log.md)
@@ -80,6 +82,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, p: float = 0.0,
     (B, H, Q, L). Returns (B, H, Q, d_head). causal: bias only hides later positions; for long texts, torch then needs
     no mask and can use its flash kernel.
     """
+    if gpu_attention.can_attend(q, k, v, bias, causal=causal):
+        return gpu_attention.attend(q, k, v, bias, p, causal=causal)
     is_flash = causal and (bias is None or q.size(-2) > _SHORT)
     mask = None if bias is None or is_flash else bias.to(q.dtype)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p, is_causal=is_flash)
