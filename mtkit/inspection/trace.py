@@ -12,7 +12,8 @@ from torch import Tensor
 from mtkit.config.model import ModelConfig
 from mtkit.errors import UsageError
 from mtkit.inspection.sentence_pair import SentencePair
-from mtkit.model.attention import CrossAttention, SelfAttention, join_heads, split_heads
+from mtkit.model.attention import CrossAttention, SelfAttention
+from mtkit.model.heads import join_heads, split_heads
 from mtkit.model.masks import BLOCKED
 from mtkit.model.network import Network
 from mtkit.model.positions import distances_between

@@ -6,9 +6,10 @@ from torch import Tensor, nn
 
 from mtkit.config.model import ModelConfig
 from mtkit.model.dropout import Dropout
+from mtkit.model.heads import join_heads, split_heads
 from mtkit.model.linear import Linear
 from mtkit.model.masks import BLOCKED
-from mtkit.model.ops import attend, attend_relative
+from mtkit.model.ops import attend, attend_relative, self_attend
 from mtkit.model.positions import LinearBiases, RelativePositions, RotaryPositions
 
 BLOCK = 16  # decoding looks at keys in whole blocks: float32 numbers in a vector of AVX-512
@@ -137,12 +138,15 @@ class SelfAttention(nn.Module):
 
     def forward(self, x: Tensor, bias: Tensor | None) -> Tensor:
         """Let every position of x (B, L, D) look at x where bias (broadcast to (B, H, L, L)) allows; (B, L, D)."""
-        q, k, v = split_heads(self.qkv_proj(x), 3, self.n_heads)
-        if self.rotary is not None:
-            q, k = self.rotary(q), self.rotary(k)
+        packed = self.qkv_proj(x)
+        if self.rotary is None and self.relative is None:
+            return self.out_proj(self_attend(packed, self.n_heads, bias, self.dropout.rate, causal=self.only_causal))
+        q, k, v = split_heads(packed, 3, self.n_heads)
         if self.relative is not None:
             key_rows, value_rows = self.relative(torch.arange(-x.size(1) + 1, x.size(1) + 1, device=x.device))
             return self.out_proj(join_heads(attend_relative(q, k, v, key_rows, value_rows, bias, self.dropout.rate)))
+        assert self.rotary is not None
+        q, k = self.rotary(q), self.rotary(k)
         return self.out_proj(join_heads(attend(q, k, v, bias, self.dropout.rate, causal=self.only_causal)))
 
     def step(self, x: Tensor, cache: KeyValueCache, ancestry: Ancestry) -> Tensor:
@@ -186,21 +190,6 @@ class CrossAttention(nn.Module):
         (q,) = split_heads(self.q_proj(x), 1, self.n_heads)
         scores = (q * q.size(-1) ** -0.5).to(keys.dtype) @ keys.transpose(-1, -2)
         return (scores.float() + bias.float()).softmax(dim=-1)
-
-
-def split_heads(x: Tensor, n_parts: int, n_heads: int) -> tuple[Tensor, ...]:
-    """Split (B, L, n_parts D) into n_parts tensors (B, H, L, d_head), which are contiguous on a CPU.
-
-    Kernels for a GPU need no such copy.
-    """
-    parts = x.view(*x.shape[:2], n_parts, n_heads, -1).unbind(2)  # before transpose: one copy each in the backward pass
-    heads = (part.transpose(1, 2) for part in parts)
-    return tuple(part.contiguous() for part in heads) if x.device.type == "cpu" else tuple(heads)
-
-
-def join_heads(x: Tensor) -> Tensor:
-    """Join heads (B, H, L, d_head) into (B, L, D)."""
-    return x.transpose(1, 2).flatten(2)
 
 
 def init_packed(linear: nn.Linear, n_parts: int) -> None:

@@ -1,8 +1,8 @@
 """The operations of the model's layers and the step of an optimizer, written as formulas in plain torch.
 
 On a CPU, `mtkit.model.cpu` computes many of them faster, with the same results up to rounding and random numbers.
-`_or_faster` below chooses between the two. In training on a GPU, `mtkit.model.gpu.attention` computes attention faster.
-Only this module imports them.
+`_or_faster` below chooses between the two. On a GPU, `attention` and `products` of `mtkit.model.gpu` are faster. Only
+this module imports any of them.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,6 +19,8 @@ from mtkit.config.model import ModelConfig
 from mtkit.model.cpu import overrides
 from mtkit.model.distances import by_distance, by_key
 from mtkit.model.gpu import attention as gpu_attention
+from mtkit.model.gpu import products as gpu_products
+from mtkit.model.heads import join_heads, split_heads
 from mtkit.model.inference import CastLinear, Decoder
 
 _SHORT = 64  # up to this many queries a sentence, a GPU is faster without flash attention (docs/log.md)
@@ -50,6 +52,8 @@ def relu_linear(x: Tensor, weight: Tensor, bias: Tensor, p: float, training: boo
 
     p: the probability to drop, 0 outside of training.
     """
+    if gpu_products.has_relu_linear(x):
+        return dropout(gpu_products.relu_linear(x, weight, bias), p)
     return dropout(F.relu(linear(x, weight, bias)), p)
 
 
@@ -87,6 +91,18 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, p: float = 0.0,
     is_flash = causal and (bias is None or q.size(-2) > _SHORT)
     mask = None if bias is None or is_flash else bias.to(q.dtype)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p, is_causal=is_flash)
+
+
+def self_attend(packed: Tensor, n_heads: int, bias: Tensor | None, p: float = 0.0, *, causal: bool = False) -> Tensor:
+    """Return `attend` of a sequence to itself, with the heads joined: (B, L, D).
+
+    packed: (B, L, 3 D), the queries, keys and values. On a GPU, a single kernel writes the gradient of all three.
+    """
+    q, k, v = split_heads(packed, 3, n_heads)
+    if gpu_attention.can_attend(q, k, v, bias, causal=causal):
+        parts = [packed.view(*packed.shape[:2], 3, n_heads, -1)]
+        return gpu_attention.attend_packed(parts, None if causal else bias, p, causal=causal).flatten(2)
+    return join_heads(attend(q, k, v, bias, p, causal=causal))
 
 
 @_or_faster
@@ -143,17 +159,22 @@ def cross_entropy(
     if not with_gradients:
         return loss, nll, [], None
     # d cross-entropy / d logits = probs - the smoothed target
-    by_logits = [
-        p.sub_(label_smoothing / len(bias)).scatter_add_(1, y, p.new_full(y.shape, label_smoothing - 1)) for p in probs
-    ]
+    by_logits = [_add_to_targets(p.sub_(label_smoothing / len(bias)), y, label_smoothing - 1) for p in probs]
     if len(x) == 2:
         for grad, apart in zip(by_logits, by_divergence, strict=True):
             grad.div_(2).add_(apart, alpha=r_drop / 4)
-    by_bias = torch.stack([grad.sum(dim=0) for grad in by_logits]).sum(dim=0)
     by_logits = [grad.to(x.dtype) for grad in by_logits]
+    by_bias = torch.stack([grad.sum(dim=0, dtype=torch.float32) for grad in by_logits]).sum(dim=0)
     if (n_more := x.size(1) - n) > 0:
         by_logits = [F.pad(grad, (0, 0, 0, n_more)) for grad in by_logits]
     return loss, nll, by_logits, by_bias
+
+
+def _add_to_targets(grad: Tensor, y: Tensor, value: float) -> Tensor:
+    """Add value to grad[n, y[n]], in place; grad: (N, V); y: (N, 1)."""
+    if torch.compiler.is_compiling():  # a scatter would keep the compiler from computing all in one pass over memory
+        return grad.add_(torch.where(torch.arange(grad.size(1), device=grad.device) == y, value, 0.0))
+    return grad.scatter_add_(1, y, grad.new_full(y.shape, value))
 
 
 @cache

@@ -84,7 +84,7 @@ def products(
     for queries, keys, layers in [*lengths, (tgt_len, src_len, cfg.n_decoder_layers)]:
         found.append(Product("attention scores", queries, d // heads, keys, n_matrices, layers))
         found.append(Product("attention mixing", queries, keys, d // heads, n_matrices, layers))
-    chunk = chunk_size(device)
+    chunk = chunk_size(device, vocab_size)
     whole, rest = divmod(n_tgt, chunk)
     found += [Product("output projection", chunk, d, vocab_size, count=whole)] if whole else []
     found += [Product("output projection", rest, d, vocab_size)] if rest else []

@@ -14,12 +14,19 @@ from mtkit.model import ops
 
 _CHUNK = 512  # target positions on a CPU
 _ATTENTION_FLOOR = 1e-9  # whose logarithm is taken
-_GPU_CHUNK = 2048  # smaller products keep a GPU waiting
+_GPU_CHUNKS = 2048, 8192  # smaller products keep a GPU waiting; larger ones gain nothing
+_GPU_SHARE = 64  # of a GPU's memory, for the logits of a chunk in float32
 
 
-def chunk_size(device: torch.device) -> int:
+def chunk_size(device: torch.device, vocab_size: int) -> int:
     """Return the number of target positions whose logits exist at the same time."""
-    return _CHUNK if device.type == "cpu" else _GPU_CHUNK
+    if device.type == "cpu":
+        return _CHUNK
+    fewest, most = _GPU_CHUNKS
+    if device.type != "cuda" or not torch.cuda.is_available():
+        return fewest
+    total: int = torch.cuda.get_device_properties(device).total_memory
+    return max(fewest, min(most, total // _GPU_SHARE // (4 * vocab_size)))
 
 
 def smoothed_cross_entropy_sum(
@@ -70,7 +77,7 @@ class _ChunkedLoss(Function):
         cross_entropy = ops.compiled_cross_entropy() if compiled else ops.cross_entropy
         matrix = weight.to(hidden.dtype)
         n_positions = hidden.size(1)
-        size = chunk_size(hidden.device)
+        size = chunk_size(hidden.device, len(bias))
         if n_more := -n_positions % ops.row_unit(matrix):
             hidden = F.pad(hidden, (0, 0, 0, n_more))
         if with_gradients:
