@@ -53,6 +53,7 @@ def updater_of(
     dropout: float = 0.0,
     precision: Precision = "fp32",
     frozen: list[str] | None = None,
+    device: str = "cpu",
     **train: Any,
 ) -> Updater:
     """An updater of a model 8 wide with a layer a side, whose gradient is not clipped; always the same weights.
@@ -66,7 +67,7 @@ def updater_of(
     with torch.no_grad():
         for parameter in transformer.parameters():  # biases too, so that nothing is zero by symmetry
             parameter.add_(0.1 * torch.randn_like(parameter))
-    freeze(transformer, frozen or [])
+    freeze(transformer.to(device), frozen or [])
     cfg = TrainConfig.model_validate({"max_steps": 99, "warmup_steps": 0, "max_grad_norm": 1e9, **train})
     return Updater(transformer, cfg, seed=5, precision=precision)
 

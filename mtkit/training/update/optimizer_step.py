@@ -63,6 +63,13 @@ class Updater:
         self.average = MovingAverage(model, cfg.ema) if cfg.ema else None
         self.batch_limit: int | None = None  # larger batches are split; lowered when one does not fit into memory
         self.grad_scaler = torch.amp.GradScaler(self.device.type, enabled=precision == "fp16")
+        # whether the optimizer itself leaves the weights alone if the gradient is impossible
+        self.decides_itself = (
+            self.device.type == "cuda"
+            and processes.size == 1
+            and isinstance(self.optimizer, torch.optim.AdamW)
+            and not self.grad_scaler.is_enabled()
+        )
 
     @property
     def eval_model(self) -> Network:
@@ -97,16 +104,23 @@ class Updater:
         Raises Divergence, before any weight changes, if the loss or the gradient is not finite, and TrainingError if
         memory runs out.
         """
-        self.model.train()
+        if not self.model.training:  # setting it for each module takes a third of a millisecond
+            self.model.train()
         n_tgt_tokens = int(*self.processes.sums(sum(batch.n_tgt_tokens for batch in batches)))
         with _out_of_memory_explained(step, self.cfg):
             passes = self._add_gradients(batches, n_tgt_tokens, step, self.cfg.r_drop if r_drop is None else r_drop)
             self._clear_untrained()
-            stats = self._stats(batches, n_tgt_tokens, passes, self._clip_gradient())
+            norm = self._clip_gradient()
+            figures = torch.stack([*torch.stack(passes.sums).sum(dim=0), norm])
+            read = _begin_to_read(figures)
+            if self.decides_itself:  # the GPU computes this while Python reads the figures and prepares the next update
+                self._apply_gradient(lr, unless=~figures[::2].isfinite().all())
+            stats = self._stats(batches, n_tgt_tokens, read)
             if not self._is_usable(stats):
                 self.grad_scaler.update()  # lets the next update unscale, if the run goes back
                 raise self._not_finite(stats, passes, step, lr, line_of)
-            self._apply_gradient(lr)
+            if not self.decides_itself:
+                self._apply_gradient(lr)
         if self.average:
             self.average.update(step)
         return stats
@@ -171,19 +185,25 @@ class Updater:
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.cfg.max_grad_norm)
         return self.weights.whole_norm(norm)
 
-    def _apply_gradient(self, lr: float) -> None:
+    def _apply_gradient(self, lr: float, unless: Tensor | None = None) -> None:
+        """Change the weights; unless: true on the device if the gradient is impossible, for `decides_itself`."""
         for group in self.optimizer.param_groups:
             group["lr"] = lr
+        if unless is not None:
+            self.optimizer.found_inf = unless.float()  # type: ignore[union-attr]  # torch's fused Adam reads it
         self.grad_scaler.step(self.optimizer)
         self.grad_scaler.update()
 
-    def _stats(self, batches: Sequence[Batch], n_tgt_tokens: int, passes: "_Passes", norm: Tensor) -> UpdateStats:
-        """Return the figures of the update, over all processes."""
+    def _stats(self, batches: Sequence[Batch], n_tgt_tokens: int, read: Callable[[], list[float]]) -> UpdateStats:
+        """Return the figures of the update, over all processes.
+
+        read: waits for the device; returns the loss, its unsmoothed part and the norm of the gradient.
+        """
         own_src_tokens = sum(int((batch.src != PAD_ID).sum()) for batch in batches)
         own_slots = sum(batch.src.numel() + batch.tgt_in.numel() for batch in batches)
         # First of all: waiting for a GPU never ends if it waits for the gradient of a process that has died.
         n_src_tokens, n_slots = self.processes.sums(own_src_tokens, own_slots)
-        loss_sum, nll_sum, grad_norm = torch.stack([*torch.stack(passes.sums).sum(dim=0), norm]).tolist()  # one wait
+        loss_sum, nll_sum, grad_norm = read()
         loss_sum, nll_sum = self.processes.sums(loss_sum, nll_sum)
         n_tokens = n_tgt_tokens + int(n_src_tokens)
         return UpdateStats(loss_sum, nll_sum, grad_norm, n_tgt_tokens, n_tokens, n_slots=int(n_slots))
@@ -225,6 +245,22 @@ class _Passes:
     def not_finite(self) -> list[Batch]:
         """Return the parts whose loss is not finite."""
         return [part for (part, _), sums in zip(self.parts, self.sums, strict=True) if not bool(sums.isfinite().all())]
+
+
+def _begin_to_read(figures: Tensor) -> Callable[[], list[float]]:
+    """Begin to copy the figures from their device; return what waits for them alone, not for work that comes later."""
+    if figures.device.type != "cuda":
+        return lambda: [float(figure) for figure in figures.tolist()]
+    here = torch.empty(figures.shape, dtype=figures.dtype, pin_memory=True)
+    here.copy_(figures, non_blocking=True)
+    copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    copied.record()
+
+    def read() -> list[float]:
+        copied.synchronize()
+        return [float(figure) for figure in here.tolist()]
+
+    return read
 
 
 def weights_in_training(model: Network, processes: Communicator, cfg: TrainConfig) -> Weights:

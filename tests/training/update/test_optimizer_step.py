@@ -24,6 +24,16 @@ def batch_of(numbers):
 
 
 make_updater = partial(updates.updater_of, VOCAB_SIZE)
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+
+
+@pytest.fixture(params=["read first", "read later", pytest.param("on a GPU", marks=needs_gpu)])
+def updater(request):
+    """An updater that reads the figures before the optimizer's step, or one whose optimizer judges the gradient."""
+    made = make_updater(device="cuda" if request.param == "on a GPU" else "cpu")
+    assert made.decides_itself == (request.param == "on a GPU")
+    made.decides_itself = request.param != "read first"
+    return made
 
 
 @pytest.mark.parametrize("split", [[[0, 1], [2, 3]], [[3], [0, 2], [1]]])
@@ -173,8 +183,7 @@ def test_batches_of_one_update_have_dropout_of_their_own():
     assert updater.update([batch_of([0, 1])] * 2, step=7, lr=0.01).loss_sum != pytest.approx(2 * once, rel=1e-6)
 
 
-def test_a_loss_that_is_not_finite_stops_before_any_weight_moves():
-    updater = make_updater()
+def test_a_loss_that_is_not_finite_stops_before_any_weight_moves(updater):
     with torch.no_grad():
         updater.model.output.bias[9] = float("nan")  # in every softmax, whichever the pairs
     before = weights(updater)
@@ -188,13 +197,23 @@ def test_a_loss_that_is_not_finite_stops_before_any_weight_moves():
     assert "lower train.lr (it is 0.03 at this step)" in message
 
 
-def test_a_gradient_that_is_not_finite_stops_before_any_weight_moves():
-    updater = make_updater()
+def test_a_gradient_that_is_not_finite_stops_before_any_weight_moves(updater):
     updater.model.output.bias.register_hook(lambda grad: grad * float("inf"))
     before = weights(updater)
     with pytest.raises(TrainingError, match=r"(?s)step 1: .* norm (nan|inf)"):
         updater.update([batch_of([0])], step=1, lr=0.01)
     assert torch.equal(weights(updater), before)
+
+
+def test_after_an_impossible_update_the_next_is_that_of_adam(updater):
+    other = make_updater()
+    with pytest.raises(TrainingError):
+        handle = updater.model.output.bias.register_hook(lambda grad: grad * float("inf"))
+        updater.update([batch_of([0])], step=1, lr=0.01)
+    handle.remove()
+    for one in (updater, other):
+        one.update([batch_of([1, 2])], step=1, lr=0.01)
+    torch.testing.assert_close(weights(updater).cpu(), weights(other), rtol=1e-5, atol=1e-6)
 
 
 def test_running_out_of_memory_is_explained():
