@@ -310,6 +310,7 @@ class Recorder:
         self._device = device
         self.works = device.type == "cuda" and torch.cuda.is_available()
         self._pool = torch.cuda.graph_pool_handle() if self.works else None  # where the work's own tensors go
+        self._keeper: _Graph | None = None  # torch can use a pool no longer once all of its graphs are gone
 
     def record(
         self, work: Callable[[], tuple[Tensor, ...]], expected: tuple[Tensor, ...], tables: list[Tensor]
@@ -321,6 +322,8 @@ class Recorder:
         from then on.
         """
         try:
+            if self._keeper is None:
+                self._keeper = self._recorded(lambda: (torch.zeros(1, device=self._device),), [])
             graph = self._recorded(work, tables)
         except RuntimeError as error:
             self._give_up(f"torch cannot record it ({str(error).partition(chr(10))[0]})")

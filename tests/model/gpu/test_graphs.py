@@ -292,3 +292,15 @@ def test_the_likeliest_tokens_are_those_of_a_stable_sort(data):
     ordered = expected.sort(dim=-1, descending=True, stable=True)
     assert ids.tolist() == ordered.indices[:, :n].tolist()
     torch.testing.assert_close(log_probs, ordered.values[:, :n])
+
+
+@needs_gpu
+def test_a_graph_can_be_recorded_after_all_others_are_gone():
+    device = torch.device("cuda")
+    recorder, x = Recorder(device, pytest.fail), torch.ones(3, device=device)
+    for _ in range(2):
+        graph = recorder.record(lambda: (2 * x,), (2 * x,), [])
+        assert graph is not None
+        x.add_(1)
+        assert torch.equal(graph.replay()[0], 2 * x)
+        del graph

@@ -44,6 +44,7 @@ def test_torch_compiles_it_for_all_lengths_at_once():
 def test_a_gpu_takes_it_in_bfloat16():
     leaves = arguments("cuda")
     with torch.autocast("cuda", torch.bfloat16):
-        assert products.has_relu_linear(leaves[0])
-        have = with_gradients(ops.relu_linear(*leaves, 0.0, True), leaves)
+        x, weight, bias = leaves
+        assert products.has_relu_linear(x)
+        have = with_gradients(ops.relu_linear(x, weight, bias, 0.0, True), leaves)
     torch.testing.assert_close(have, formula(leaves), rtol=0.05, atol=0.1)
