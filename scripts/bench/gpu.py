@@ -195,7 +195,10 @@ def decode_beside(
     time_both("mtkit", lambda src, beam_size: translate(fast, src.to(device), beam_size))
     if find_spec("ctranslate2") is not None:
         with TemporaryDirectory() as folder:
-            time_both("ctranslate2", ctranslate2_decoder(model, shape, device, precision, Path(folder)))
+            try:
+                time_both("ctranslate2", ctranslate2_decoder(model, shape, device, precision, Path(folder)))
+            except RuntimeError as error:  # its libraries of CUDA may be missing
+                say(f"    decoding, ctranslate2: left out: {error}")
     return found
 
 
