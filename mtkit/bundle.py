@@ -213,15 +213,16 @@ def load_bundle(folder: Path, overrides: Sequence[str] = ()) -> Bundle:
     return Bundle(**vars(files), model=load_model(files))
 
 
-def add_to_bundle(
-    folder: Path, name: str, write: Callable[[Path], object], *, made_for: BundleFiles | None = None
-) -> None:
+def add_to_bundle(bundle: BundleFiles | Path, name: str, write: Callable[[Path], object]) -> None:
     """Add a file, or a folder if its name has no suffix, to a bundle and its manifest; replace an old one.
 
+    bundle: the bundle for which it was made, or the folder of whatever model is there now.
     write: writes it to the given path; a folder exists already. If it raises, the bundle stays as it was. If the
     process is killed before the manifest is complete, the bundle counts as having no such file.
-    made_for: the model for which it was made. Raises BundleError if the folder has another one by now.
+
+    Raises BundleError if the folder has another model by now than the bundle that was read.
     """
+    folder = bundle if isinstance(bundle, Path) else bundle.folder
     place = folder / name
     with (atomic_file if place.suffix else atomic_folder)(place) as temporary:
         write(temporary)
@@ -230,7 +231,8 @@ def add_to_bundle(
             (place / path.relative_to(temporary)).relative_to(folder).as_posix(): sha256_file(path) for path in files
         }
         known = _read_manifest(folder)["sha256"]
-        if made_for is not None and made_for.shaping_checksums != [known.get(part) for part in SHAPING_FILES]:
+        now = [known.get(part) for part in SHAPING_FILES]
+        if isinstance(bundle, BundleFiles) and bundle.shaping_checksums != now:
             raise BundleError(
                 f"{folder}: contains another model since this command read it, so {name} was not added; run the "
                 "command again"

@@ -202,4 +202,4 @@ def add_shortlist(tuned: BundleFiles, base: BundleFiles, pairs: Sequence[Pair]) 
     if bundle_file(base, SHORTLIST) is None or bundle_file(tuned, SHORTLIST) is not None:
         return
     learned = learn_shortlist(pairs, len(pairs), tuned.src_tokenizer, tuned.tgt_tokenizer)
-    add_to_bundle(tuned.folder, SHORTLIST, shortlist_of(base).joined(learned).save, made_for=tuned)
+    add_to_bundle(tuned, SHORTLIST, shortlist_of(base).joined(learned).save)

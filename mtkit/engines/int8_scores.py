@@ -36,7 +36,7 @@ class Int8Loss:
 def save_int8_scores(files: BundleFiles, bleu: Mapping[str, Scores], loss: Mapping[str, Scores]) -> None:
     """Add the scores to the bundle, by the label of each dev set. loss: nats per target token."""
     text = json.dumps({"bleu": bleu, "loss": loss}, indent=2, ensure_ascii=False) + "\n"
-    add_to_bundle(files.folder, INT8_SCORES, lambda path: write_text(path, text), made_for=files)
+    add_to_bundle(files, INT8_SCORES, lambda path: write_text(path, text))
 
 
 def int8_loss(files: BundleFiles) -> Int8Loss | None:

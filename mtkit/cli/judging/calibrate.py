@@ -66,7 +66,7 @@ def calibrate(
         decode=translator.decode,
         tags=[text.tag for text in texts],
     )
-    bundle.add_to_bundle(folder, confidence.CONFIDENCE_FILE, calibration.dump, made_for=files)
+    bundle.add_to_bundle(files, confidence.CONFIDENCE_FILE, calibration.dump)
     _print(calibration, texts, folder / confidence.CONFIDENCE_FILE)
 
 

@@ -43,7 +43,7 @@ def add_shortlist(
     n_pairs = corpus.count_pairs(corpora)
     pairs = with_bar(corpus.read_pairs(corpora), n_pairs, "reading", "pair")
     made = lexicon.learn_shortlist(pairs, n_pairs, files.src_tokenizer, files.tgt_tokenizer, n_first=first, n_best=best)
-    bundle.add_to_bundle(folder, shortlist.SHORTLIST, made.save, made_for=files)
+    bundle.add_to_bundle(files, shortlist.SHORTLIST, made.save)
     mean = made.best.size / made.src_vocab_size
     log.info(
         f"{folder / shortlist.SHORTLIST}: {made.always.size} target tokens for every sentence, on average {mean:.1f} "

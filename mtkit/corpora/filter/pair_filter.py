@@ -74,7 +74,7 @@ def complete(bundle: Path, folder: Path) -> None:
     lexicon = Lexicon.learn([_texts(one) for one in train if one.label == GOOD], (data.src_lang, data.tgt_lang))
     is_good = np.array([one.label == GOOD for one in dev], bool)
     judge, area = PairJudge.learn(Classifier.load(bundle), lexicon, [_texts(one) for one in dev], is_good)
-    judge.save(bundle)
+    judge.save()
     log.info(
         f"network and lexicon together: AUC {area:.4f} on examples held out, the probability that a good pair gets a "
         "higher score than one with a mistake"

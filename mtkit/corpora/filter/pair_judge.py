@@ -100,7 +100,7 @@ class PairJudge:
         except (ValueError, KeyError) as error:
             raise BundleError(f"{path}: not the lexicon of a pair filter: {error}") from None
 
-    def save(self, folder: Path) -> None:
+    def save(self) -> None:
         """Add the lexicon and the weights to the classifier's bundle."""
 
         def write(path: Path) -> None:
@@ -108,7 +108,7 @@ class PairJudge:
             with path.open("wb") as file:
                 np.savez_compressed(file, **arrays)
 
-        add_to_bundle(folder, FILE, write)
+        add_to_bundle(self.classifier.files, FILE, write)
 
     def scores(self, pairs: Sequence[Texts]) -> Scores:
         """Judge pairs."""

@@ -69,7 +69,7 @@ def export_bundle(
         )
 
     if out is None:
-        add_to_bundle(files.folder, FOLDER, write, made_for=files)
+        add_to_bundle(files, FOLDER, write)
     else:
         with atomic_folder(out) as folder:
             write(folder)

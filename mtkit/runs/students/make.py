@@ -368,7 +368,7 @@ def _add_shortlist(files: BundleFiles) -> None:
     corpora = files.config.data.train
     n_pairs = count_pairs(corpora)
     made = learn_shortlist(read_pairs(corpora), n_pairs, files.src_tokenizer, files.tgt_tokenizer)
-    add_to_bundle(files.folder, SHORTLIST, made.save, made_for=files)
+    add_to_bundle(files, SHORTLIST, made.save)
 
 
 def _export(files: BundleFiles, dev: Sequence[DevText], out: Path) -> Path | None:
