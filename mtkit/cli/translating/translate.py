@@ -215,56 +215,40 @@ def translate(
         encodings.check_encodings([encoding])
         if document_path is None and input_path is None:
             raise UsageError("--encoding needs a file: give --input or --document, too")
-    as_json = as_json or n_best is not None
-    more_than_live = as_json or alignments or output_path or prefix or on_suspect
+    form = Form(n_best, prefix, as_json or n_best is not None, tokens, alignments, markup)
     where = Where(workers, executor, ray_address)
     looked_into = live or alignments or tokens or markup is not None
     is_job = document_path is not None or _is_line_job(input_path, output_path)
     if not is_job:
         _check_without_job(where, restart=restart, looked_into=looked_into)
-    _check_together(text, input_path, no_place=tokens and not as_json, taken_back=bool(live and more_than_live))
-    if markup and (as_json or alignments or prefix or live or on_suspect == "mark"):
-        raise UsageError(
-            "--markup prints one line with tags for each input line: leave out --json, --n-best, --tokens, "
-            "--alignments, --prefix, "
-            "--live and --on-suspect mark"
-        )
-    chosen: dict[str, object] = {"terminology": terminology, "on_suspect": on_suspect, "engine": engine}
-    chosen |= {
-        "src_lang": src_lang,
-        "tgt_lang": tgt_lang,
-        "workers": workers,
-        **_engine_for(engine, looked_into=looked_into),
-    }
-    if workers is None and (looked_into or text) and not is_job:
-        chosen["workers"] = 1  # the model must be in this process, or others would start too late
+    if text and input_path:
+        raise UsageError("give either sentences or --input, not both")
+    _check_form(form, on_suspect, live=live, has_output=output_path is not None)
+    if looked_into and engine == "ctranslate2":
+        raise UsageError("--live, --alignments, --tokens and --markup need --engine native")
     _warn_of_arguments(text or [])
     if not text and input_path is None and document_path is None:
         check_stdin()
 
-    settings = [*(overrides or []), *option_overrides({**chosen, "beam_size": beam_size})]
+    must_be_here = (looked_into or text) and not is_job  # in this process; workers would start too late
+    chosen: dict[str, object] = {
+        "terminology": terminology,
+        "on_suspect": on_suspect,
+        "engine": "native" if looked_into else engine,
+        "src_lang": src_lang,
+        "tgt_lang": tgt_lang,
+        "workers": 1 if workers is None and must_be_here else workers,
+        "beam_size": beam_size,
+    }
+    settings = [*(overrides or []), *option_overrides(chosen)]
     folders = model_folders(models)
     load_job = partial(load_shared_translator, folders, settings, where, device)
     if document_path is not None:
-        document.refuse_with(
-            {
-                "TEXT": text,
-                "--input": input_path,
-                "--n-best": n_best,
-                "--prefix": prefix,
-                "--live": live,
-                "--json": as_json and n_best is None,
-                "--alignments": alignments,
-                "--tokens": tokens,
-                "--markup": markup,
-            }
-        )
+        document.refuse_with({"TEXT": text, "--input": input_path, **_options_of(form), "--live": live})
         document.translate_document(
             document_path, output_path, report_path, document_format, columns, encoding, load_job, restart=restart
         )
-        return
-    form = Form(n_best, prefix, as_json, tokens, alignments, markup)
-    if is_job:
+    elif is_job:
         from mtkit.jobs import line_job
 
         assert input_path is not None and output_path is not None
@@ -298,13 +282,6 @@ def _translate_file(
         for line in text.read():
             unknown.add(line)
         print_unknown(unknown)
-
-
-def _engine_for(engine: str | None, *, looked_into: bool) -> dict[str, object]:
-    """Return the engine to set, if any. looked_into: the options need the model's tensors."""
-    if looked_into and engine == "ctranslate2":
-        raise UsageError("--live, --alignments, --tokens and --markup need --engine native")
-    return {"engine": "native"} if looked_into else {}
 
 
 def _warn_of_arguments(texts: Sequence[str]) -> None:
@@ -352,14 +329,30 @@ def _check_without_job(where: Where, *, restart: bool, looked_into: bool) -> Non
         )
 
 
-def _check_together(text: list[str] | None, input_path: Path | None, *, no_place: bool, taken_back: bool) -> None:
-    """Refuse options that exclude each other: --tokens in plain text (no_place), --live and others (taken_back)."""
-    if text and input_path:
-        raise UsageError("give either sentences or --input, not both")
-    if no_place:
+def _check_form(form: Form, on_suspect: str | None, *, live: bool, has_output: bool) -> None:
+    """Refuse options of the output lines that exclude each other."""
+    if form.tokens and not form.as_json:
         raise UsageError("--tokens needs --json or --n-best: plain text cannot show log-probabilities")
-    if taken_back:
+    if live and (form.as_json or form.alignments or has_output or form.prefix or on_suspect):
         raise UsageError(
             "--live prints plain text to stdout while it grows: leave out --json, --n-best, --alignments, --output, "
             "--prefix and --on-suspect"
         )
+    if form.markup and (form.as_json or form.alignments or form.prefix or live or on_suspect == "mark"):
+        raise UsageError(
+            "--markup prints one line with tags for each input line: leave out --json, --n-best, --tokens, "
+            "--alignments, --prefix, "
+            "--live and --on-suspect mark"
+        )
+
+
+def _options_of(form: Form) -> dict[str, object]:
+    """Return the options that give the form, by name."""
+    return {
+        "--n-best": form.n_best,
+        "--prefix": form.prefix,
+        "--json": form.as_json and form.n_best is None,
+        "--alignments": form.alignments,
+        "--tokens": form.tokens,
+        "--markup": form.markup,
+    }
