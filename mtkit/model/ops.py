@@ -183,6 +183,13 @@ def compiled_cross_entropy() -> Callable[..., Any]:
     return torch.compile(unwrap(cross_entropy), dynamic=True)
 
 
+def compile_layer(layer: nn.Module) -> None:
+    """Make torch compile a layer at its first use, for batches of any size."""
+    # Torch cannot trace it. As a decorator, this would import torch's compiler into every process.
+    torch.compiler.assume_constant_result(gpu_attention.has_kernels)  # type: ignore[no-untyped-call]
+    layer.compile(dynamic=True)
+
+
 def _divergence(
     logits: Sequence[Tensor], probs: Sequence[Tensor], log_z: Sequence[Tensor]
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:

@@ -16,9 +16,8 @@ _LONGEST = 128  # positions
 _LARGEST = 128 * 64  # numbers in a head's queries or keys: with more, registers and memory on chip do not suffice
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def has_kernels() -> bool:
-    """Return whether Triton is installed and the current GPU can run what it compiles; torch.compile asks once."""
+    """Return whether Triton is installed and the current GPU can run what it compiles."""
     return _has_kernels()
 
 

@@ -19,7 +19,7 @@ from mtkit.distributed.communicator import ALONE, Communicator
 from mtkit.distributed.weights import CopiedWeights, Weights, must_shard
 from mtkit.errors import TrainingError
 from mtkit.model.network import Network
-from mtkit.model.ops import seeded_dropout
+from mtkit.model.ops import compile_layer, seeded_dropout
 from mtkit.model.ssru import SSRU
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision, autocast, is_out_of_memory
@@ -307,7 +307,7 @@ def compile_model(model: Network) -> None:
     model.is_compiled = True
     for layer in model.layers():
         if not isinstance(layer.self_attention, SSRU):
-            layer.compile(dynamic=True)
+            compile_layer(layer)
 
 
 def make_optimizer(model: nn.Module, cfg: TrainConfig) -> torch.optim.AdamW | ScheduleFreeAdamW:
