@@ -63,17 +63,24 @@ _NOT_SUPPORTED = "style_id", "custom_instructions"
 _XML_ONLY = "splitting_tags", "non_splitting_tags", "ignore_tags"
 _TYPE = {"name": "type", "in": "query", "schema": {"enum": ["source", "target"], "default": "source"}}
 _SOON_S = 5.0  # in which a document may be done
+_WORKING = refusals(400, 403, 404, 408, 413, 429, 503, 504, model=Message)
 
 
 def router(backend: Backend) -> APIRouter:
     """Return the routes."""
     routes = APIRouter(tags=["DeepL"])
     dialect = _Dialect(backend)
-    working = refusals(400, 403, 404, 408, 413, 429, 503, 504, model=Message)
+    _add_texts(routes, backend, dialect)
+    _add_documents(routes, dialect)
+    return routes
+
+
+def _add_texts(routes: APIRouter, backend: Backend, dialect: "_Dialect") -> None:
+    """Add the routes for texts, languages and the caller's usage."""
 
     @routes.post(
         "/v2/translate",
-        responses={200: {"model": TranslateReply}, **working},
+        responses={200: {"model": TranslateReply}, **_WORKING},
         openapi_extra=takes(TranslateRequest, JSON, FORM),
     )
     async def translate(request: Request) -> Response:
@@ -98,9 +105,13 @@ def router(backend: Backend) -> APIRouter:
         caller = caller_of(backend, request)
         return JSONResponse(Usage(character_count=dialect.usage[caller.name]).model_dump())
 
+
+def _add_documents(routes: APIRouter, dialect: "_Dialect") -> None:
+    """Add the routes for documents: upload, status, download."""
+
     @routes.post(
         "/v2/document",
-        responses={200: {"model": DocumentHandle}, **working},
+        responses={200: {"model": DocumentHandle}, **_WORKING},
         openapi_extra=takes(DocumentRequest, MULTIPART, file=True),
     )
     async def upload_document(request: Request) -> Response:
@@ -129,8 +140,6 @@ def router(backend: Backend) -> APIRouter:
         """Download a translated document. The service keeps it for one hour after translating it."""
         job = await dialect.job(document_id, request)
         return _download(job)
-
-    return routes
 
 
 class _Dialect:

@@ -73,6 +73,7 @@ def router(backend: Backend) -> APIRouter:
     routes = APIRouter(tags=["DeepL"])
     _add_version_2(routes, backend)
     _add_version_3(routes, backend)
+    _add_dictionaries(routes, backend)
     return routes
 
 
@@ -181,6 +182,10 @@ def _add_version_3(routes: APIRouter, backend: Backend) -> None:
         return _json(
             _multilingual(await _of(backend, caller).update(glossary_id, caller, name=values.name, entries=entries))
         )
+
+
+def _add_dictionaries(routes: APIRouter, backend: Backend) -> None:
+    """Add the routes of version 3 for single dictionaries of a glossary."""
 
     @routes.get("/v3/glossaries/{glossary_id}/entries", responses={200: {"model": EntriesReply}, **READING})
     async def get_dictionary(glossary_id: str, source_lang: str, target_lang: str, request: Request) -> Response:

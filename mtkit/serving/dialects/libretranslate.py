@@ -61,6 +61,7 @@ _Key = Annotated[str | None, Field(description="API key")]
 _SourceOrAuto = Annotated[str, Field(min_length=1, json_schema_extra=SOURCE_OR_AUTO)]
 _Source = Annotated[str, Field(min_length=1, json_schema_extra=SOURCE)]
 _Target = Annotated[str, Field(min_length=1, json_schema_extra=TARGET)]
+_WORKING = refusals(400, 403, 408, 413, 429, 503, 504)
 
 
 class TranslateRequest(BaseModel):
@@ -186,11 +187,18 @@ def router(backend: Backend) -> APIRouter:
     """Return the routes."""
     routes = APIRouter(tags=["LibreTranslate"])
     dialect = _Dialect(backend)
-    errors = refusals(400, 403, 408, 413, 429, 503, 504)
+    _add_texts(routes, backend, dialect)
+    _add_documents(routes, dialect)
+    _add_service(routes, backend, dialect)
+    return routes
+
+
+def _add_texts(routes: APIRouter, backend: Backend, dialect: "_Dialect") -> None:
+    """Add the routes for texts and their languages."""
 
     @routes.post(
         "/translate",
-        responses={200: {"model": TranslateReply}, **errors},
+        responses={200: {"model": TranslateReply}, **_WORKING},
         openapi_extra=takes(TranslateRequest, JSON, FORM, json_only=("terms",)),
     )
     async def translate(request: Request) -> Response:
@@ -212,9 +220,13 @@ def router(backend: Backend) -> APIRouter:
         """List the source languages with their target languages."""
         return JSONResponse([vars(language) for language in backend.service.models.languages])
 
+
+def _add_documents(routes: APIRouter, dialect: "_Dialect") -> None:
+    """Add the routes for documents: translate, download."""
+
     @routes.post(
         "/translate_file",
-        responses={200: {"model": FileReply}, **errors},
+        responses={200: {"model": FileReply}, **_WORKING},
         openapi_extra=takes(FileRequest, MULTIPART, file=True),
     )
     async def translate_file(request: Request) -> Response:
@@ -230,9 +242,13 @@ def router(backend: Backend) -> APIRouter:
         """Download a translated document. Its name cannot be guessed, so anyone who knows it may download it."""
         return dialect.download(name)
 
+
+def _add_service(routes: APIRouter, backend: Backend, dialect: "_Dialect") -> None:
+    """Add the routes for suggestions, the health of the service, and what a web page needs of it."""
+
     @routes.post(
         "/suggest",
-        responses={200: {"model": SuggestReply}, **errors},
+        responses={200: {"model": SuggestReply}, **_WORKING},
         openapi_extra=takes(SuggestRequest, JSON, FORM),
     )
     async def suggest(request: Request) -> Response:
@@ -251,8 +267,6 @@ def router(backend: Backend) -> APIRouter:
     async def frontend_settings() -> Response:
         """Return the settings that a web page needs in front of the service."""
         return JSONResponse(dialect.settings().model_dump())
-
-    return routes
 
 
 class _Dialect:
