@@ -148,7 +148,7 @@ class TrainConfig(Section):
         ge=1,
         le=10**12,
         description="translate only this many dev sentences, evenly sampled; default: all; with a budget, as many "
-        "as fit into a hundredth of it, but at least 200",
+        "as take 0.5 % of it, but at least 200 of each dev set",
     )
     suite: ConfigPath | None = Field(
         None, description="YAML file of behaviour checks to run at each validation; see `mtkit check`"

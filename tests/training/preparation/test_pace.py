@@ -7,11 +7,13 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from mtkit.config.model import ModelConfig
 from mtkit.config.reading.loading import load_config
 from mtkit.config.schema import Config
+from mtkit.config.training import TrainConfig
 from mtkit.data.mixture import uniform
 from mtkit.runs.train import train
-from mtkit.training.preparation import pace
+from mtkit.training.preparation import choices, pace, rule
 from mtkit.training.preparation.choices import choose_learning
 from mtkit.training.preparation.pace import Outlook, expectation, fit_batches
 
@@ -116,6 +118,19 @@ def test_a_model_with_time_for_too_few_updates_becomes_narrow(shaped, training_s
     model, n_fitting, reasons = shaped(lambda model: 0.3 if model.d_model == 256 else 0.15, training_s, written)
     assert (model.d_model, n_fitting) == (d_model, n_updates)
     assert ("496 updates" in reasons.get("model.d_model", "")) == (d_model == 128)
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "limit"),
+    [
+        (ModelConfig, "d_model", f"fewer than {rule._TOO_FEW_UPDATES} updates"),
+        (TrainConfig, "batch_tokens", f"fewer than {rule.ENOUGH_UPDATES:,} updates"),
+        (TrainConfig, "lr", f"fewer than {rule._FEW_UPDATES:,} updates"),
+        (TrainConfig, "validate_sentences", f"{100 * choices._FOR_VALIDATION:g} % of it"),
+    ],
+)
+def test_the_reference_gives_the_limits_of_the_rule(section, key, limit):
+    assert limit in section.model_fields[key].description
 
 
 @pytest.mark.parametrize(
