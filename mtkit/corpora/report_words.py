@@ -171,7 +171,7 @@ def notes(report: CorpusReport) -> list[str]:
         "and repeats are counted over all.",
     ]
     found += [f"{words_of_finding(one.name).title}: {one.note}." for one in report.findings if one.note]
-    found += [f"Training changes {example}." for example in report.changes]
+    found += [f"Training changes {example}" for example in report.changes]
     found.append(
         "Rules cannot see a fluent translation of another sentence; after training, mtkit inspect errors lists the "
         "pairs that the model finds least likely."

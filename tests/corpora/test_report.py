@@ -153,7 +153,8 @@ def test_a_report_shows_what_training_changes():
     found = report_corpus(lambda: iter(pairs), ("en", "de"), augment=augment)
     [example] = found.changes
     assert (example.src, example.tgt) == (pairs[0].src.upper(), pairs[0].tgt.upper())
-    assert f"5 % capitals: {example.src} | {example.tgt}" in text_table(found)
+    lines = text_table(found).splitlines()
+    assert f"Training changes 5 % capitals: {example.src} | {example.tgt}" in lines, "with no other mark at its end"
     assert as_json(found)["changes"][0]["src"] == example.src
 
 
