@@ -74,45 +74,52 @@ def prepare_memory(paths: Sequence[Path], base: BundleFiles, folder: Path, *, ge
     _require(len(pairs), name, "")
     _check_languages(pairs, base, name)
     unseen = _unseen(pairs, base, name, gets_pieces=gets_pieces)
-    kept = folder / _CLEAN
-    if kept.exists():
-        n_clean = sum(1 for _ in _read_clean(kept))
-    else:
-        folder.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(folder / _PARTS, ignore_errors=True)  # of a memory that has changed
-        cfg = CleanConfig()
-        check_rules(cfg, langs)
-        result = run_clean(corpora, langs, cfg, [one_output([kept], None, corpora)], executor=InProcess())
-        dropped = ", ".join(f"{n:,} {rule}" for rule, n in result.dropped.items() if n) or "none"
-        log.info(f"{name}: cleaning keeps {result.n_kept:,} of {counted(result.n_pairs, 'pair')}; dropped: {dropped}")
-        n_clean = result.n_kept
-        try:
-            _require(n_clean, name, f" of {len(pairs):,} after cleaning (dropped: {dropped}; they are in {folder})")
-        except DataError:
-            kept.unlink()
-            raise
-    parts = folder / _PARTS
+    kept, parts = folder / _CLEAN, folder / _PARTS
+    n_clean = sum(1 for _ in _read_clean(kept)) if kept.exists() else _clean(name, corpora, langs, folder)
     if not (parts / REPORT).exists():
-        n_dev, n_test = (min(most, round(share * n_clean)) for share, most in (_DEV, _TEST))
-        try:
-            report = split(
-                lambda: _read_clean(kept), parts, UNNAMED, n_pairs=n_clean, n_dev=n_dev, n_test=n_test, seed=1
-            )
-        except DataError as error:
-            kept.unlink()
-            raise DataError(
-                f"{name}: too many of its segments are like each other to set {n_dev + n_test} different ones aside "
-                "to judge by; use it as decode.memory instead, which gives the translations of equal segments"
-            ) from error
-        left_out = sum(report.left_out.values())
-        log.info(
-            f"{name}: {report.train:,} pairs to train on, {report.dev:,} to choose by (dev), {report.test:,} to judge "
-            f"by (test); {left_out:,} are too like these to train on"
-        )
+        _split(name, kept, parts, n_clean)
     train, dev, test = (
         CorpusFiles(src=parts / f"{part}.src", tgt=parts / f"{part}.tgt") for part in ("train", "dev", "test")
     )
     return Memory(len(pairs), n_clean, train, dev, test, unseen)
+
+
+def _clean(name: str, corpora: Sequence[CorpusFiles], langs: Languages, folder: Path) -> int:
+    """Clean the memory into the folder and return the number of pairs left. Raises DataError if there are too few."""
+    kept = folder / _CLEAN
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder / _PARTS, ignore_errors=True)  # of a memory that has changed
+    cfg = CleanConfig()
+    check_rules(cfg, langs)
+    result = run_clean(corpora, langs, cfg, [one_output([kept], None, corpora)], executor=InProcess())
+    dropped = ", ".join(f"{n:,} {rule}" for rule, n in result.dropped.items() if n) or "none"
+    log.info(f"{name}: cleaning keeps {result.n_kept:,} of {counted(result.n_pairs, 'pair')}; dropped: {dropped}")
+    try:
+        _require(
+            result.n_kept, name, f" of {result.n_pairs:,} after cleaning (dropped: {dropped}; they are in {folder})"
+        )
+    except DataError:
+        kept.unlink()
+        raise
+    return result.n_kept
+
+
+def _split(name: str, kept: Path, parts: Path, n_pairs: int) -> None:
+    """Split the clean pairs into train, dev and test. Raises DataError, and removes the pairs, if they are alike."""
+    n_dev, n_test = (min(most, round(share * n_pairs)) for share, most in (_DEV, _TEST))
+    try:
+        report = split(lambda: _read_clean(kept), parts, UNNAMED, n_pairs=n_pairs, n_dev=n_dev, n_test=n_test, seed=1)
+    except DataError as error:
+        kept.unlink()
+        raise DataError(
+            f"{name}: too many of its segments are like each other to set {n_dev + n_test} different ones aside "
+            "to judge by; use it as decode.memory instead, which gives the translations of equal segments"
+        ) from error
+    left_out = sum(report.left_out.values())
+    log.info(
+        f"{name}: {report.train:,} pairs to train on, {report.dev:,} to choose by (dev), {report.test:,} to judge "
+        f"by (test); {left_out:,} are too like these to train on"
+    )
 
 
 def is_prepared(folder: Path) -> bool:
