@@ -7,7 +7,7 @@ is the run of the student; OUT/student.json records the settings that a later st
 import json
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -164,10 +164,8 @@ def _text_and_shares(
     if the budget has time for more lines than before, and training has not begun. Raises ConfigError if OUT has another
     run, or if the text has changed since an earlier start.
     """
+    _forget_failed_start(out)
     path = out / SETTINGS
-    if path.exists() and {entry.name for entry in out.iterdir() if entry.name[0] != "."} <= {SETTINGS, _PARTS}:
-        shutil.rmtree(out / _PARTS, ignore_errors=True)
-        path.unlink()
     now = {
         "teacher": files.manifest["sha256"]["model.safetensors"],
         "shape": shape,
@@ -175,22 +173,11 @@ def _text_and_shares(
     }
     then = _settings_of(path) if path.exists() else {}
     if then:
-        if changed := [key for key in now if then.get(key) != now[key]]:
-            raise ConfigError(f"{out} holds a student of another {' and '.join(changed)}; choose another --out")
-        if text and "text_alone" not in then:
-            raise ConfigError(
-                f"{out} was started by an earlier version of mtkit, in which --text replaced the training text; choose "
-                "another --out"
-            )
+        _check_same_student(out, then, now)
     corpora = text_of(files, text, then.get("text_alone"))
     checksums = text_checksums(corpora)
     if then:
-        before = then.get("checksums", checksums)  # absent in earlier versions
-        if others := [one for one, old, new in zip(corpora, before, checksums, strict=True) if old != new]:
-            names = ", ".join(str(name) for one in others for name in one.paths)
-            raise ConfigError(
-                f"{names}: this text has changed since {out} was started; put it back, or choose another --out"
-            )
+        _check_same_text(out, corpora, then.get("checksums", checksums), checksums)  # absent in earlier versions
         is_longer = seconds_of(budget) > then.get("budget_s", 0.0)  # absent in earlier versions
         if then["shares"][-1] == 1 or not is_longer or Checkpoints(out / "checkpoints").exist():
             return corpora, then["shares"]
@@ -214,6 +201,34 @@ def _text_and_shares(
     settings = {**now, "text_alone": alone, "checksums": checksums, "budget_s": seconds_of(budget), "shares": shares}
     write_text(path, json.dumps(settings, indent=1) + "\n")
     return corpora, shares
+
+
+def _forget_failed_start(out: Path) -> None:
+    """Remove what an earlier start wrote if it failed before the teacher translated anything."""
+    path = out / SETTINGS
+    if path.exists() and {entry.name for entry in out.iterdir() if entry.name[0] != "."} <= {SETTINGS, _PARTS}:
+        shutil.rmtree(out / _PARTS, ignore_errors=True)
+        path.unlink()
+
+
+def _check_same_student(out: Path, then: Mapping[str, Any], now: Mapping[str, str | None]) -> None:
+    """Raise ConfigError if the folder holds a student of another teacher, shape or text."""
+    if changed := [key for key in now if then.get(key) != now[key]]:
+        raise ConfigError(f"{out} holds a student of another {' and '.join(changed)}; choose another --out")
+    if now["text"] and "text_alone" not in then:
+        raise ConfigError(
+            f"{out} was started by an earlier version of mtkit, in which --text replaced the training text; choose "
+            "another --out"
+        )
+
+
+def _check_same_text(out: Path, corpora: Sequence[TrainCorpus], then: Sequence[Any], now: Sequence[Any]) -> None:
+    """Raise ConfigError with the corpora that have changed. then, now: the checksums of each."""
+    if others := [one for one, old, new in zip(corpora, then, now, strict=True) if old != new]:
+        names = ", ".join(str(name) for one in others for name in one.paths)
+        raise ConfigError(
+            f"{names}: this text has changed since {out} was started; put it back, or choose another --out"
+        )
 
 
 def _settings_of(path: Path) -> dict[str, Any]:
