@@ -1,9 +1,10 @@
 """End a run: choose its weights, score them and write the bundle."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError
 
@@ -67,19 +68,8 @@ def finish(run: Prepared, state: TrainState, model: Network, limits: Sequence[st
         **run.text.facts,
         **calibration,
     }
-    if before := scores_at_start(run.run_dir):
-        metric = run.cfg.train.metric
-        after = scores.figures()
-        log.info(
-            f"dev before | after: {metric} {before[metric]:.2f} | {after[metric]:.2f}, loss {before['loss']:.3f} | "
-            f"{after['loss']:.3f}"
-        )
-    folder, spm = run.run_dir / "model", [run.run_dir / f"{side}.spm" for side in ("src", "tgt")]
-    try:
-        added = run.text.files_for_bundle()
-        save_bundle(folder, model.state_dict(), run.cfg, *spm, training=training, added=added)
-    except SafetensorError as error:  # wraps the system's error
-        raise TrainingError(f"{folder}: cannot write the model: {error}; {MAKE_ROOM}") from error
+    _log_gain(run, scores)
+    folder = _save(run, model, training)
     if report := refresh_report(run.run_dir):
         log.info(f"report: {report}")
     log.info(
@@ -96,6 +86,28 @@ def finish(run: Prepared, state: TrainState, model: Network, limits: Sequence[st
     if problem := scores.finding():
         log.warning(problem)
     return TrainResult(folder, state.step, ", ".join(limits), scores.figures(), tuple(steps))
+
+
+def _log_gain(run: Prepared, scores: DevScores) -> None:
+    """Log the scores before and after, if the run started from a model."""
+    if before := scores_at_start(run.run_dir):
+        metric = run.cfg.train.metric
+        after = scores.figures()
+        log.info(
+            f"dev before | after: {metric} {before[metric]:.2f} | {after[metric]:.2f}, loss {before['loss']:.3f} | "
+            f"{after['loss']:.3f}"
+        )
+
+
+def _save(run: Prepared, model: Network, training: Mapping[str, Any]) -> Path:
+    """Write the bundle and return its folder. training: what its manifest records of the run."""
+    folder, spm = run.run_dir / "model", [run.run_dir / f"{side}.spm" for side in ("src", "tgt")]
+    try:
+        added = run.text.files_for_bundle()
+        save_bundle(folder, model.state_dict(), run.cfg, *spm, training=training, added=added)
+    except SafetensorError as error:  # wraps the system's error
+        raise TrainingError(f"{folder}: cannot write the model: {error}; {MAKE_ROOM}") from error
+    return folder
 
 
 def rehearse(run: Prepared, scores: DevScores) -> None:
