@@ -25,6 +25,8 @@ class ShardedWeights(SpreadWeights):
     Gathering and scattering go tensor by tensor, so that only process 0 needs memory for more than the largest matrix.
     """
 
+    are_sharded = True
+
     def __init__(self, model: Network, loss: BatchLoss, processes: Communicator, cfg: TrainConfig) -> None:
         """Shard the weights of the model over the processes."""
         super().__init__(model, loss, processes)

@@ -32,6 +32,8 @@ class Weights:
     All processes that train a model together must call every method, in the same order.
     """
 
+    are_sharded = False  # whether each process holds a part of each weight
+
     def __init__(self, model: Network, loss: BatchLoss) -> None:
         self.model = model
         self.loss: BatchLoss = partial(loss, model)  # within `summing`, it averages gradients over the processes

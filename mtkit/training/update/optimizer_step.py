@@ -65,9 +65,9 @@ class Updater:
         self.grad_scaler = torch.amp.GradScaler(self.device.type, enabled=precision == "fp16")
         # whether the optimizer itself leaves the weights alone if the gradient is impossible
         self.decides_itself = (
-            self.device.type == "cuda"
-            and processes.size == 1
-            and isinstance(self.optimizer, torch.optim.AdamW)
+            isinstance(self.optimizer, torch.optim.AdamW)
+            and self.device.type in ("cpu", "cuda")
+            and not self.weights.are_sharded
             and not self.grad_scaler.is_enabled()
         )
 
