@@ -77,7 +77,14 @@ def _read_tsv(path: Path) -> Iterator[tuple[int, str, list[Candidate]]]:
             raise DataError(
                 f"{path}: line {number}: no tab; write the source, a tab and the candidates, separated by tabs"
             )
-    has_scores = bool(rows) and all(len(row) % 2 and all(map(_is_score, row[2::2])) for _, row in rows)
+    unscored = [number for number, row in rows if not (len(row) % 2 and all(map(_is_score, row[2::2])))]
+    has_scores = bool(rows) and not unscored
+    n_with_score = sum(not _is_score(row[0]) and any(map(_is_score, row[2::2])) for _, row in rows)
+    if unscored and 2 * n_with_score > len(rows):  # otherwise a score could become a translation
+        raise DataError(
+            f"{path}: line {unscored[0]}: not each candidate has a score, but most lines have scores; write the "
+            "source and then a candidate and its score in turn, separated by tabs, or leave all scores out"
+        )
     for number, (src, *rest) in rows:
         if has_scores:
             yield number, src, [Candidate(text, float(score)) for text, score in zip(*[iter(rest)] * 2, strict=True)]

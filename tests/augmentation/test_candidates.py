@@ -24,6 +24,7 @@ LOOP = "chats chats chats chats chats chats chats chats"
         ("a.tsv", f"{SRC}\t{GOOD}\t{OTHER}\n", [Candidate(GOOD), Candidate(OTHER)]),
         ("a.tsv", f"{SRC}\t{GOOD}\n\n{SRC} \t{OTHER}\n", [Candidate(GOOD), Candidate(OTHER)]),
         ("a.tsv", f"{SRC}\t{GOOD}\t-2\t{OTHER}\t-1.5\n", [Candidate(GOOD, -2.0), Candidate(OTHER, -1.5)]),
+        ("a.tsv", "twelve\t12\nten\t10\n", [Candidate("12")]),
         ("a.tsv", "42\t42\t42\n7\t7\t7\tsept\n", [Candidate("42"), Candidate("42")]),
         ("a.jsonl", json.dumps({"src": SRC, "candidates": [GOOD, OTHER]}), [Candidate(GOOD), Candidate(OTHER)]),
         (
@@ -58,6 +59,8 @@ def test_candidates_of_several_files_belong_together():
         ("a.tsv", "one\ttwo\nthree\n", ["a.tsv", "line 2", "no tab"]),
         ("a.jsonl", "{}\n", ["a.jsonl", "line 1", "candidates"]),
         ("a.jsonl", '{"src": "a", "candidates": ["b"]}\n{"src": 1, "candidates": []}\n', ["line 2"]),
+        ("a.tsv", "a\tb\t-1\nc\td\t\ne\tf\t-2\n", ["line 2", "score"]),
+        ("a.tsv", "a\tb\t-1\tc\n", ["line 1", "score"]),
         ("a.jsonl", '{"src": "a", "candidates": [{"text": "b", "score": NaN}]}\n', ["line 1", "score"]),
         ("a.jsonl", "[\n", ["line 1"]),
         (
