@@ -3,6 +3,7 @@
 import time
 from dataclasses import astuple
 
+from mtkit.config.durations import duration_of
 from mtkit.console import counted, log
 from mtkit.data.batching import BATCH_ORDER
 from mtkit.data.corpus import corpus_name
@@ -22,6 +23,8 @@ from mtkit.training.update.divergence import Divergence, Recovery
 from mtkit.training.update.schedule import fraction_done, learning_rate, limits_reached, r_drop_weight
 from mtkit.training.update.state import Interval, TrainState, UpdateStats
 from mtkit.training.validation.validator import DevScores, rank
+
+_SPEED_KNOWN = 20  # updates, after which a run knows its speed
 
 
 class Observer:
@@ -59,7 +62,9 @@ class Trainer:
         self._start: Start | None = None  # to go back to while there is no checkpoint
         self._running_since = time.monotonic()
         self._seconds_before = 0.0
+        self._step_before = 0  # of earlier starts
         self._r_drop: float | None = None  # the weight of the previous update of this start
+        self._least_updates = 0  # of a run that only train.patience ends, until it has logged how long they take
 
     def resume(self, start: Checkpoint | Start) -> None:
         """Go back to a checkpoint, or to the start. Raises ConfigError if the checkpoint belongs to other text."""
@@ -123,6 +128,7 @@ class Trainer:
                     bar.add(self.update(), self.state.progress())
                 except Divergence as error:
                     self.go_back(error)
+                self._log_least_time()
             self.validate(request)
             self._stop_if_asked(request)
         return limits
@@ -131,7 +137,7 @@ class Trainer:
         """Plan the end of the budget, and keep a copy of the start until the run has a checkpoint."""
         self.processes.on_main(lambda: self.observer.started(self.state.step))
         self.processes.on_main(lambda: self.budget.begin(self.run.validation_s, self.run.text_s))  # whose clock counts
-        self._running_since = time.monotonic()
+        self._running_since, self._step_before = time.monotonic(), self.state.step
         n_updates: int | None
         if self.run.update_s:  # only now, because what is left of the budget is known when all is prepared
             n_updates, _ = expected_updates(self.cfg.train, self.budget.timing, self.run.update_s)
@@ -140,7 +146,7 @@ class Trainer:
         if n_updates and self.cfg.train.init_from is None:  # a trained model needs few
             self._outlook.begin(n_updates)
         elif not n_updates and self.cfg.train.patience:
-            least = least_updates(self.cfg.train)
+            self._least_updates = least = least_updates(self.cfg.train)
             epochs = least / self.epoch_size.n_updates
             log.info(
                 f"this run ends after {counted(self.cfg.train.patience, 'validation')} without improvement "
@@ -153,6 +159,18 @@ class Trainer:
             self.state.grad_scaler = self.updater.grad_scaler.state_dict()
             weights, optimizer_state, _ = self.updater.values_to_save()
             self._start = Start(self.state, weights, optimizer_state)
+
+    def _log_least_time(self) -> None:
+        """Log, once the speed is known, how long a run that only train.patience ends takes at least."""
+        done, left = self.state.step - self._step_before, self._least_updates - self.state.step
+        if left <= 0 or done < _SPEED_KNOWN:
+            return
+        seconds = left * (time.monotonic() - self._running_since) / done
+        log.info(
+            f"at this speed, the next {left:,} updates take {duration_of(seconds)}, not counting validations; to "
+            "limit the time, begin a new run with train.budget"
+        )
+        self._least_updates = 0
 
     def _validation_is_due(self) -> bool:
         """Return whether process 0 requests a validation now."""

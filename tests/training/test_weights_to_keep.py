@@ -3,12 +3,15 @@
 import math
 import re
 import shutil
+from types import SimpleNamespace
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
 from mtkit.runs.train import train
+from mtkit.training import trainer
+from mtkit.training.update.optimizer_step import Updater
 from mtkit.training.validation.translation import TranslationScores, TranslationValidator
 
 
@@ -135,3 +138,17 @@ def test_patience_counts_validations_since_the_best(config_of, tmp_path, dev_los
     dev_losses(5.0, 4.0, 4.5, 4.0, 4.2, 9.0, 4.0, bleu=lambda loss: -loss)
     result = train(config_of(tmp_path / "run", max_steps=100, metric=metric, patience=3, validate_every=2))
     assert (result.steps, result.stopped_by) == (5 * 2, "patience")
+
+
+@pytest.mark.parametrize(("every", "told"), [(30, ["the next 40 updates take 6m40s"]), (10, [])])
+def test_a_run_that_only_patience_ends_says_how_long_it_takes_at_least(
+    config_of, tmp_path, dev_losses, monkeypatch, caplog, every, told
+):
+    dev_losses(4.0, 4.1, 4.0)
+    update, made = Updater.update, []  # each update takes ten seconds
+    monkeypatch.setattr(Updater, "update", lambda *args, **keys: made.append(1) or update(*args, **keys))
+    monkeypatch.setattr(trainer, "time", SimpleNamespace(monotonic=lambda: 10.0 * len(made)))
+    caplog.set_level("INFO", "mtkit")
+    train(config_of(tmp_path / "run", max_steps=None, patience=1, validate_every=every, warmup_steps=2))
+    assert f"at least {2 * every} updates" in caplog.text
+    assert re.findall(r"the next \d+ updates take \w+", caplog.text) == told
