@@ -133,7 +133,8 @@ class Judgement:
             how_sure = "there are too few sentences for a test" if first.p is None else p_value(first.p)
             return (
                 f"The adapted model is not significantly better on the memory's test text ({figures}; {how_sure}). "
-                f"{remains}{self._gain_that_costs_too_much()}"
+                f"{remains} A larger memory or a longer --budget may lead to a better one."
+                f"{self._gain_that_costs_too_much()}"
             )
         better = f"The adapted model is better on the memory's test text ({figures}; {p_value(first.p or 0.0)})"
         if self.loses_too_much:

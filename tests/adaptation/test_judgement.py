@@ -25,6 +25,11 @@ def test_a_judgement_needs_a_significant_gain():
     assert not judged(22.0, 0.2).is_better and not judged(18.0, 0.01).is_better and not judged(22.0, None).is_better
 
 
+def test_a_model_that_is_not_better_is_judged_with_what_may_help():
+    told = judged(20.1, 0.8).verdict()
+    assert "not significantly better" in told and "b remains" in told and "--budget" in told
+
+
 @pytest.mark.parametrize(
     ("lost", "p", "most_lost", "is_better"),
     [(5.0, 0.01, 0.5, False), (5.0, 0.2, 0.5, True), (0.4, 0.01, 0.5, True), (15.0, 0.01, 20.0, True)],
