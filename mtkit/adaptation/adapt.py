@@ -25,7 +25,7 @@ from mtkit.cores import usable_cores
 from mtkit.data.corpus import evenly_spaced, read_pairs
 from mtkit.engines.native import NativeEngine
 from mtkit.engines.shortlist import shortlist_of
-from mtkit.errors import ConfigError, DataError, TrainingError
+from mtkit.errors import ConfigError, DataError, MtkitError, TrainingError
 from mtkit.evaluation.metrics.scores import corpus_bleu
 from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
 from mtkit.files import locked, parse_json, sha256_file, write_text
@@ -58,6 +58,7 @@ _MOST_DIFFERENT = 20.0
 _SPARING = {"label_smoothing": 0.0, "adam_eps": 1e-5}
 _FOR_MIX, _FOR_CURVE = 0.1, 0.15  # of the budget, at most: own translations of general text; the means on each dev text
 _FOR_TEST = 0.1  # of the budget, at most: the general test, before and after
+_FOR_OTHERS = _FOR_MIX + _FOR_CURVE + _FOR_TEST  # of a longer budget's additional time
 _LEAST_ON_DEV, _LEAST_ON_TEST = 50, 100  # sentences
 _LEAST_TRAINING = 0.3  # of the budget
 _RESERVE = 1.1  # in the advice for a longer budget
@@ -215,7 +216,12 @@ class _Adaptation:
         if not (self.out / SETTINGS).exists():
             self._write_settings(without="general text")  # which may prove unsuitable
         gets_pieces = bool(self.settings.get(_NEW_PIECES))
-        memory = prepare_memory(self.memory_paths, self.base, self.out / "memory", gets_pieces=gets_pieces)
+        try:
+            memory = prepare_memory(self.memory_paths, self.base, self.out / "memory", gets_pieces=gets_pieces)
+        except MtkitError:
+            if not is_prepared(self.out / "memory"):
+                (self.out / SETTINGS).unlink()  # so that a new folder does not stay
+            raise
         start, new_pieces = self._start(memory)
         whole, name = memory, " ".join(map(str, self.memory_paths))
         try:
@@ -365,7 +371,8 @@ class _Adaptation:
         if not Checkpoints(self.out / "run" / "checkpoints").exist():
             if left < _LEAST_TRAINING * self.seconds:
                 takes = f", because preparing and judging take {duration_of(self.seconds - left)}"
-                raise self._too_short(takes, _RESERVE * (self.seconds - left) / (1 - _LEAST_TRAINING))
+                missing = _LEAST_TRAINING * self.seconds - left
+                raise self._too_short(takes, self.seconds + _RESERVE * missing / (1 - _FOR_OTHERS - _LEAST_TRAINING))
             self.settings |= {_TRAINING: round(left), _BUDGET: self.seconds}
             self._write_settings()
         elif (more := self.seconds - self.settings.get(_BUDGET, self.seconds)) > 0:
@@ -377,7 +384,7 @@ class _Adaptation:
         except BudgetError as error:
             short = error.shortage  # of the part of the budget that training gets
             takes = f", because preparing and ending the run take {duration_of(short.prepared + short.ending)}"
-            more = (short.enough - self.settings[_TRAINING]) / (1 - _FOR_MIX - _FOR_CURVE - _FOR_TEST)
+            more = (short.enough - self.settings[_TRAINING]) / (1 - _FOR_OTHERS)
             raise self._too_short(takes, self.seconds + more) from error
         add_shortlist(tuned, self.base, prepared.memory.pairs("train"))
         return read_bundle(tuned.folder)

@@ -191,12 +191,16 @@ def test_the_first_sentence_does_not_count_in_the_expected_time(base, memory, tm
 def test_a_budget_without_time_to_train_is_refused_with_one_that_suffices(
     base, memory, tmp_path, stand_ins, clock, monkeypatch
 ):
-    stand_ins(0.0, lambda share: 0.3)
-    takes(lambda n_sentences, n_earlier: 0.2 * n_sentences, clock, monkeypatch)
+    pairs = write_lines(tmp_path / "pairs.tsv", [f"word{i} and word{i + 1}\tmot{i} et mot{i + 1}" for i in range(2000)])
+    trained = stand_ins(0.0, lambda share: 0.3)
+    takes(lambda n_sentences, n_earlier: 0.05 * n_sentences, clock, monkeypatch)
+    monkeypatch.setattr(adapting, "sentences_for_fast_forms", lambda *about: 1500)
     with pytest.raises(TrainingError) as error:
-        adapting.adapt(base, [memory], tmp_path / "out", "1m", since=0.0)
-    needed, enough = re.findall(r"(?:take|--budget) (\w+)[;,]", str(error.value))
-    assert seconds_of(enough) - seconds_of(needed) > 0.3 * seconds_of(enough)
+        adapting.adapt(base, [memory], tmp_path / "out", "2m", [pairs], since=clock[0])
+    [enough] = re.findall(r"--budget (\w+),", str(error.value))
+    adapting.adapt(base, [memory], tmp_path / "out", enough, [pairs], since=clock[0])
+    [cfg] = trained
+    assert seconds_of(cfg.train.budget) > 0.3 * seconds_of(enough)
 
 
 def test_the_dev_text_of_the_base_is_general_text(memory, tmp_path, stand_ins, base):

@@ -103,6 +103,12 @@ def test_a_memory_that_cannot_be_read_leaves_the_folder_to_another(base, memory,
     assert "not significantly better" in mtkit(base, memory, "--out", tmp_path / "out").stdout
 
 
+def test_a_memory_that_is_refused_leaves_no_folder(base, memory, tmp_path):
+    small = write_lines(tmp_path / "small.tsv", memory.read_text(encoding="utf-8").splitlines()[:10])
+    result = mtkit(base, small, "--out", tmp_path / "out")
+    assert result.exit_code == 1 and "only 10 pairs" in result.stderr and not (tmp_path / "out").exists()
+
+
 def test_a_memory_that_cannot_be_read_again_keeps_the_folder(base, memory, tmp_path, stand_ins, monkeypatch):
     trained, out = stand_ins(0.0, lambda share: 0.3), tmp_path / "out"
     with monkeypatch.context() as patch:
