@@ -28,7 +28,7 @@ from mtkit.runs.probe import Probe
 from mtkit.runs.record import parameters_by_part
 from mtkit.tokens.special_ids import UNK_ID
 from mtkit.training.preparation.auto_batch import resident_memory
-from mtkit.training.preparation.learning_curve import ExpectedBleu, learns_anew
+from mtkit.training.preparation.learning_curve import ExpectedBleu, learns_anew, unlike_measured
 from mtkit.training.preparation.pace import worth_of
 from mtkit.training.preparation.prepare import prepare
 from mtkit.training.preparation.warm_start import inherit
@@ -134,6 +134,7 @@ class RunPlan:
     ends: dict[str, int | None]  # each limit, and the step that reaches it; None: unpredictable
     expect: str  # what so few steps are worth, in words; "" if they may be enough
     bleu: ExpectedBleu | None  # on dev at the end; None: the run is unlike those that the forecast rests on
+    no_bleu: str  # why there is no such forecast: what the measured runs have; "" if there is one, or none is possible
     bleu_of_longer: dict[int, ExpectedBleu]  # of runs that make 2, 4, ... times as many updates
     memory: MemoryPlan
     time: TimePlan
@@ -161,7 +162,8 @@ def make_plan(cfg: Config, seconds: float = 30.0, since: float | None = None) ->
     since = time.monotonic() if since is None else since
     started = Checkpoints(run_dir / "checkpoints").exist()
     cfg = with_its_choices(inherit(cfg), started=started)
-    is_new = learns_anew(cfg)  # which the config of the probe no longer tells
+    is_known = cfg.task == "classify" or learns_anew(cfg)
+    no_bleu = "" if is_known else unlike_measured(cfg, 0)  # which the config of the probe no longer tells
     if started:  # the run has its own copy of what it took from train.init_from, which may be gone
         cfg = cfg.model_copy(update={"train": cfg.train.model_copy(update={"init_from": None})})
     left_out = []
@@ -177,7 +179,7 @@ def make_plan(cfg: Config, seconds: float = 30.0, since: float | None = None) ->
         trainer = Trainer(prepare(cfg, scratch, Checkpoints(scratch / "checkpoints"), since=since))
         probe = Probe(trainer, time.monotonic() - since, seconds)
         plan = replace(_plan(probe), left_out=left_out)
-    return plan if is_new else replace(plan, bleu=None, bleu_of_longer={})
+    return replace(plan, bleu=None, no_bleu=no_bleu, bleu_of_longer={}) if no_bleu else plan
 
 
 def _as_if_distilled(cfg: Config) -> Config:
@@ -217,6 +219,7 @@ def _plan(probe: Probe) -> RunPlan:
     is_classifier = trainer.cfg.task == "classify"
     ending = expected_ending(cfg, timing)
     parts = None if steps is None or n_validations is None else (steps, n_validations)
+    n_tokens, bleu = steps and steps * trainer.run.tokens_an_update, steps and trainer.run.expected_bleu(steps)
     return RunPlan(
         task=trainer.cfg.task,
         device=str(trainer.updater.device),
@@ -237,7 +240,8 @@ def _plan(probe: Probe) -> RunPlan:
         steps=steps,
         ends=ends,
         expect=worth_of(steps, trainer.run.text.worth) if steps is not None and cfg.init_from is None else "",
-        bleu=trainer.run.expected_bleu(steps) if steps is not None else None,
+        bleu=bleu or None,
+        no_bleu="" if bleu or is_classifier else unlike_measured(trainer.cfg, trainer.corpus.n_pairs, n_tokens),
         bleu_of_longer=_bleu_of_longer(trainer, steps) if steps is not None else {},
         memory=MemoryPlan(_estimated_memory(trainer), _peak_memory(trainer.updater)),
         time=TimePlan(

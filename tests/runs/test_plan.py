@@ -101,8 +101,8 @@ def test_distillation_brings_as_much_text_as_it_makes_of_which_no_bleu_is_known(
     plan, plain = make_plan(cfg, PROBE_S), make_plan(make_config(accumulate=1), PROBE_S)
     assert 2.5 <= plan.steps_per_epoch / plain.steps_per_epoch <= 3.5, "two translations and the text itself"
     [left_out] = plan.left_out
-    assert "teachers" in left_out and plan.bleu is None and plan.bleu_of_longer == {}
-    assert plain.left_out == [] and plain.bleu is not None
+    assert "teachers" in left_out and plan.bleu is None and plan.bleu_of_longer == {} and "references" in plan.no_bleu
+    assert plain.left_out == [] and plain.bleu is not None and plain.no_bleu == ""
 
 
 def test_text_that_only_teachers_translate_counts_as_its_translations(make_config, tmp_path):
@@ -256,6 +256,7 @@ def test_the_command_prints_the_figures(make_config, tmp_path, monkeypatch):
     monkeypatch.setattr(planning, "use_of_others", lambda _since: "1.4 of 2 cores")
     result = CliRunner().invoke(app, ["--quiet", *call])
     assert "20 in all" in result.stdout
+    assert re.search(r"dev BLEU +no forecast.* 3,000 to 300,000 pairs", result.stdout), "the text has fewer"
     assert "other programs used 1.4 of 2 cores" in result.stdout
     assert "export to ctranslate2" in result.stdout
 

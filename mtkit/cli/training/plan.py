@@ -253,6 +253,8 @@ def _bleu_rows(plan: plans.RunPlan) -> list[tuple[str, str]]:
 
     measured = f"four of five measured runs, with {LANGUAGES}, ended in such a range"
     rows = [("dev BLEU", f"about {plan.bleu}; {measured}")] if plan.bleu else []
+    if plan.no_bleu:
+        rows = [("dev BLEU", f"no forecast, because this run is unlike the measured ones: {plan.no_bleu}")]
     if plan.bleu_of_longer:
         longer = ", ".join(f"{times} times: {bleu}" for times, bleu in plan.bleu_of_longer.items())
         rows.append(("with more updates", longer))

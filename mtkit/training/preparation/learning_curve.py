@@ -80,15 +80,29 @@ def learns_anew(cfg: Config) -> bool:
     return cfg.train.init_from is None and not cfg.distill.teachers and not has_teachers_text(cfg.data.train)
 
 
-def learning_curve(cfg: Config, train: EncodedCorpus, dev: Sequence[EncodedCorpus]) -> LearningCurve | None:
-    """Return the curve of a run; None for runs unlike those measured.
+def unlike_measured(cfg: Config, n_pairs: int, n_tokens: float | None = None) -> str:
+    """Return which property of the measured runs a run lacks, so that it has no forecast; "" if none.
 
-    Such are larger ones, those without a budget, and those that `learns_anew` excludes.
+    n_tokens: of all its batches; None: not yet known.
     """
-    model, has_budget = cfg.model, cfg.train.schedule == "schedule_free"
+    model, millions = cfg.model, n_tokens and n_tokens / 1e6
     n_layers = max(model.n_encoder_layers, model.n_decoder_layers)
-    is_known = has_budget and model.d_model == _WIDTH and n_layers <= _MOST_LAYERS and model.decoder == "attention"
-    if not is_known or not learns_anew(cfg) or not _PAIRS[0] <= train.n_pairs <= _PAIRS[1]:
+    if not learns_anew(cfg):
+        return "they learn from references, without train.init_from"
+    if not _PAIRS[0] <= n_pairs <= _PAIRS[1]:
+        return f"they learn from {_PAIRS[0]:,} to {_PAIRS[1]:,} pairs"
+    if cfg.train.schedule != "schedule_free":
+        return "they have train.budget and its schedule, schedule_free"
+    if model.d_model != _WIDTH or n_layers > _MOST_LAYERS or model.decoder != "attention":
+        return f"their models are {_WIDTH} wide, with at most {_MOST_LAYERS} layers on each side, and attention"
+    if millions is not None and not _MILLION_TOKENS[0] <= millions <= _MILLION_TOKENS[1]:
+        return "their batches have {:g} to {:g} million tokens in all".format(*_MILLION_TOKENS)
+    return ""
+
+
+def learning_curve(cfg: Config, train: EncodedCorpus, dev: Sequence[EncodedCorpus]) -> LearningCurve | None:
+    """Return the curve of a run; None for runs that are `unlike_measured` ones."""
+    if unlike_measured(cfg, train.n_pairs):
         return None
     known, wanted = np.unique(_trigrams(train.tgt)), np.concatenate([_trigrams(corpus.tgt) for corpus in dev])
     train.release()

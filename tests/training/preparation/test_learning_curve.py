@@ -86,19 +86,30 @@ def test_there_is_no_forecast_for_runs_shorter_or_longer_than_those_measured(n_t
 
 
 @pytest.mark.parametrize(
-    ("model", "train"),
+    ("model", "train", "n_pairs", "reason"),
     [
-        ({"d_model": 512}, {}),
-        ({"n_encoder_layers": 6}, {}),
-        ({"decoder": "ssru"}, {}),
-        ({}, {"schedule": "cosine"}),
-        ({}, {"init_from": Path("old")}),
+        ({"d_model": 512}, {}, 10_000, "256 wide"),
+        ({"n_encoder_layers": 6}, {}, 10_000, "3 layers"),
+        ({"decoder": "ssru"}, {}, 10_000, "attention"),
+        ({}, {"schedule": "cosine"}, 10_000, "train.budget"),
+        ({}, {"init_from": Path("old")}, 10_000, "train.init_from"),
+        ({"d_model": 128}, {}, 2_999, "3,000 to 300,000 pairs"),
     ],
 )
-def test_there_is_no_forecast_for_runs_unlike_those_measured(config_of, tmp_path, model, train):
-    text = corpus([5, 6, 7], n_pairs=10_000)
-    assert learning_curve(budgeted(config_of, tmp_path), text, [text])
-    assert learning_curve(budgeted(config_of, tmp_path, model, **train), text, [text]) is None
+def test_there_is_no_forecast_but_a_reason_for_runs_unlike_those_measured(
+    config_of, tmp_path, model, train, n_pairs, reason
+):
+    text = corpus([5, 6, 7], n_pairs=n_pairs)
+    assert learning_curve(budgeted(config_of, tmp_path), corpus([5, 6, 7], n_pairs=10_000), [text])
+    cfg = budgeted(config_of, tmp_path, model, **train)
+    assert learning_curve(cfg, text, [text]) is None
+    assert reason in curves.unlike_measured(cfg, n_pairs)
+
+
+@pytest.mark.parametrize(("millions", "is_unlike"), [(0.14, True), (0.16, False), (9.9, False), (10.1, True)])
+def test_a_run_outside_the_measured_lengths_has_a_reason_too(config_of, tmp_path, millions, is_unlike):
+    reason = curves.unlike_measured(budgeted(config_of, tmp_path), 10_000, 1e6 * millions)
+    assert reason == ("their batches have 0.15 to 10 million tokens in all" if is_unlike else "")
 
 
 def test_there_is_no_forecast_for_what_teachers_have_translated(config_of, tmp_path):
