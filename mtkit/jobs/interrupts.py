@@ -2,10 +2,13 @@
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
+
+# By which a system ends a process
+ENDING = signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])
 
 
 @contextmanager
@@ -15,16 +18,22 @@ def termination_as_interrupt() -> Iterator[None]:
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
+    with handled(ENDING, interrupt):
+        yield
+
+
+@contextmanager
+def handled(numbers: Sequence[signal.Signals], handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """Handle these signals in the block, if it runs in the main thread; ignored signals stay ignored."""
     previous: dict[signal.Signals, Any] = {}
     if threading.current_thread() is threading.main_thread():
-        numbers = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
         wanted = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
-        previous = {number: signal.signal(number, interrupt) for number in wanted}
+        previous = {number: signal.signal(number, handler) for number in wanted}
     try:
         yield
     finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+        for number, earlier in previous.items():
+            signal.signal(number, earlier)
 
 
 @contextmanager

@@ -1,13 +1,12 @@
 """Handle Ctrl-C, SIGTERM and SIGHUP: the run finishes its update, saves and exits; a second Ctrl-C exits at once."""
 
 import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Any
 
 from mtkit.console import log
+from mtkit.jobs.interrupts import ENDING, handled
 
 
 class StopRequest:
@@ -46,13 +45,5 @@ def stop_request() -> Iterator[StopRequest]:
     Ignored signals stay ignored: the user started the run with nohup, or with & in a script.
     """
     request = StopRequest()
-    previous: dict[signal.Signals, Any] = {}
-    if threading.current_thread() is threading.main_thread():
-        numbers = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
-        wanted = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
-        previous = {number: signal.signal(number, request.receive) for number in wanted}
-    try:
+    with handled([signal.SIGINT, *ENDING], request.receive):
         yield request
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
