@@ -31,6 +31,11 @@ class Done:
     counts: dict[str, int]
 
 
+def range_of_keys(part: int, n_parts: int) -> tuple[int, int]:
+    """Return the first key of one of n equal parts of all 64-bit keys, and the first after it."""
+    return part * 2**64 // n_parts, (part + 1) * 2**64 // n_parts
+
+
 def shard_folder(stage_folder: Path, index: int) -> Path:
     """Return the folder of a shard of the stage, which may not exist yet."""
     return stage_folder / f"{index:06d}"

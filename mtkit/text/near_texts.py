@@ -154,6 +154,11 @@ def _signatures(owners: _Ints, ranks: _Ints, n_texts: int) -> _Signatures:
 _N_ONES = np.unpackbits(np.arange(1 << 16, dtype=np.uint16).view(np.uint8)).reshape(-1, 16).sum(axis=1, dtype=np.uint8)
 
 
+def n_ones(numbers: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint8]:
+    """Return how many bits of each number are 1."""
+    return np.asarray(_N_ONES[numbers])
+
+
 def _n_only(a: _Signatures, b: _Signatures) -> _Ints:
     """Return, row by row, how many bits only a has, which is a lower bound for the n-grams that b lacks."""
-    return np.asarray(_N_ONES[a & ~b].sum(axis=1, dtype=np.int64))
+    return np.asarray(n_ones(a & ~b).sum(axis=1, dtype=np.int64))

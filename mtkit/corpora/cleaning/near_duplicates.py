@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mtkit.text.near_texts import distinct, is_near, loose_keys, ngram_hashes, squeezed
+from mtkit.text.near_texts import distinct, is_near, loose_keys, n_ones, ngram_hashes, squeezed
 
 N_KEYS = 16  # of a pair
 _N_VALUES = 6  # MinHash values that make one key
@@ -39,7 +39,6 @@ _FACTORS = _random.integers(0, 1 << 32, N_KEYS * _N_VALUES, dtype=np.uint32) | n
 _TERMS = _random.integers(0, 1 << 32, N_KEYS * _N_VALUES, dtype=np.uint32)
 _TGT = np.uint64(0x9E3779B97F4A7C15)  # tells the 4-grams of the target side from those of the source side
 _HASH_BITS = 51  # of a 4-gram; with the 12 bits of a pair's place in its window they fit one integer
-_N_ONES = np.unpackbits(np.arange(1 << 16, dtype=np.uint16).view(np.uint8)).reshape(-1, 16).sum(axis=1, dtype=np.uint8)
 
 
 class Sketches(NamedTuple):
@@ -159,9 +158,9 @@ def _are_near(one: SketchArray, other: SketchArray) -> npt.NDArray[np.bool_]:
     of MinHash values, half of those differ whose values differ.
     """
     m = 16.0 * _N_WORDS
-    n_ones = _N_ONES[one[:, :-1] ^ other[:, :-1]]
-    odd = n_ones[:, :_N_WORDS].sum(axis=1, dtype=np.int64)
-    n_different = 2 * n_ones[:, _N_WORDS:].sum(axis=1, dtype=np.int64)
+    changed = n_ones(one[:, :-1] ^ other[:, :-1])
+    odd = changed[:, :_N_WORDS].sum(axis=1, dtype=np.int64)
+    n_different = 2 * changed[:, _N_WORDS:].sum(axis=1, dtype=np.int64)
     a, b = one[:, -1].astype(np.int64), other[:, -1].astype(np.int64)
     with np.errstate(divide="ignore"):
         n_only = np.log(np.maximum(0.0, 1 - 2 * odd / m)) / np.log(1 - 2 / m)

@@ -24,7 +24,7 @@ from mtkit.corpora.cleaning.near_duplicates import (
     sketch,
 )
 from mtkit.jobs.job import Job, Stage
-from mtkit.jobs.shards import shard_folder
+from mtkit.jobs.shards import range_of_keys, shard_folder
 
 _PARTITION_KEYS = 1 << 22  # about 80 bytes each while they are compared
 _KEYS, _ROWS, _SKETCHES, _PLACES = "near.keys.npy", "near.rows.npy", "near.sketches.npy", "near.places.npy"
@@ -98,7 +98,7 @@ class _Find:
     n_partitions: int
 
     def __call__(self, partition: int, folder: Path) -> dict[str, int]:
-        begin, end = (part * 2**64 // self.n_partitions for part in (partition, partition + 1))
+        begin, end = range_of_keys(partition, self.n_partitions)
         keys, indices = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
         for shard in range(self.n_shards):
             own = shard_folder(self.sketches_stage, shard)

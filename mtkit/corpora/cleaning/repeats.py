@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtkit.jobs.job import Job, Stage
-from mtkit.jobs.shards import shard_folder
+from mtkit.jobs.shards import range_of_keys, shard_folder
 
 _PARTITION_KEYS = 1 << 21  # about 100 bytes each while they are compared
 _FILE = "repeats.npy"
@@ -104,7 +104,7 @@ class _FindRepeats:
     n_partitions: int
 
     def __call__(self, partition: int, folder: Path) -> dict[str, int]:
-        begin, end = (part * 2**64 // self.n_partitions for part in (partition, partition + 1))
+        begin, end = range_of_keys(partition, self.n_partitions)
         keys, shards = self._read(begin, end)
         order = np.lexsort((keys[1], keys[0]))  # stable: among equal keys, the first shard comes first
         keys, shards = keys[:, order], shards[order]

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtkit.jobs.job import Job, Stage
-from mtkit.jobs.shards import shard_folder
+from mtkit.jobs.shards import range_of_keys, shard_folder
 
 _PARTITION_PAIRS = 1 << 21  # about 100 bytes each while they are compared
 _SOURCES = "sources.npy"
@@ -69,7 +69,7 @@ class _Choose:
     by_frequency: bool
 
     def __call__(self, partition: int, folder: Path) -> dict[str, int]:
-        begin, end = (part * 2**64 // self.n_partitions for part in (partition, partition + 1))
+        begin, end = range_of_keys(partition, self.n_partitions)
         paths = [shard_folder(self.sources_stage, shard) / _SOURCES for shard in range(self.n_shards)]
         parts = [_slice(path, begin, end - 1) for path in paths]
         shards = np.repeat(np.arange(len(parts), dtype=np.uint64), [part.shape[1] for part in parts])
