@@ -191,7 +191,7 @@ def _tags(files: BundleFiles) -> set[str]:
 
 def _distilled(corpus: TrainCorpus, place: Path, teachers: _Teachers) -> TrainCorpus:
     """Return the corpus with the teachers' translations as its target side; write it to `place` if it is missing."""
-    made = corpus.model_copy(update={"src": None, "tgt": None, "file": None, "langs": None, "tsv": place})
+    made = corpus.moved_to(place)
     recipe = teachers.recipe(corpus)
     record = _record(place.with_suffix(".json"))
     if record is None:

@@ -119,6 +119,10 @@ class TrainCorpus(CorpusFiles):
         """Whether this is text in the source language alone, whose tgt is null and not just forgotten."""
         return self.paths == [self.src] and "tgt" in self.model_fields_set
 
+    def moved_to(self, tsv: Path) -> Self:
+        """Return the entry with this file of pairs in place of its own files."""
+        return self.model_copy(update={"src": None, "tgt": None, "file": None, "langs": None, "tsv": tsv})
+
     def times(self, factor: float) -> Self:
         """Return the corpus with its weight, or each of its weights, multiplied."""
         weight = self.weight

@@ -26,7 +26,7 @@ from mtkit.files import atomic_folder
 from mtkit.interop import marian_vocabulary
 from mtkit.interop.handover import write_readme
 from mtkit.interop.imported import Languages, Origin, check_sides, checked, number, save_imported
-from mtkit.interop.marian_options import DESCRIPTION, model_config, model_options, read_description
+from mtkit.interop.marian_options import DESCRIPTION, as_description, model_config, model_options, read_description
 from mtkit.interop.support import export_problems
 from mtkit.interop.vocabulary import BANNED, export_state, import_state
 from mtkit.model.transformer import Transformer
@@ -235,8 +235,7 @@ def read_npz(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
 
 def write_npz(path: Path, parameters: Parameters, options: Mapping[str, Any]) -> None:
     """Write a file like Marian's, except for the padding of the description."""
-    text = yaml.safe_dump(dict(options), sort_keys=True).encode("utf-8") + b"\0"
-    arrays: dict[str, Any] = {**parameters, DESCRIPTION: np.frombuffer(text, dtype=np.int8)}
+    arrays: dict[str, Any] = {**parameters, DESCRIPTION: np.frombuffer(as_description(options), dtype=np.int8)}
     np.savez(path, **arrays)
 
 

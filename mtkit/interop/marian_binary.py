@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 
 from mtkit.errors import DataError
 from mtkit.interop.binary import BinaryReader
-from mtkit.interop.marian_options import DESCRIPTION, read_description
+from mtkit.interop.marian_options import DESCRIPTION, as_description, read_description
 
 _VERSION = 1
 _TEXT, _FLOAT32, _INT8, _INT16 = 0x101, 0x404, 0x4101, 0x4102
@@ -114,7 +113,7 @@ def _why_not(kind: int) -> str:
 def marian_binary(tensors: Mapping[str, Array], options: Mapping[str, Any]) -> bytes:
     """Return the content of a model file: embeddings and matrices (`is_matrix`) in int8, other tensors in float32."""
     items = [_item_of(name, tensors[name]) for name in sorted(tensors)]
-    text = yaml.safe_dump(dict(options), sort_keys=True).encode("utf-8") + b"\0"
+    text = as_description(options)
     items.append((DESCRIPTION, _TEXT, (len(text),), text))
     names = [name.encode("utf-8") + b"\0" for name, *_ in items]
     head = struct.pack("<QQ", _VERSION, len(items))

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from mtkit.config.model import ModelConfig
 from mtkit.config.reading.yaml_text import yaml_value
 from mtkit.console import log
@@ -51,6 +53,11 @@ def read_description(text: bytes, path: Path) -> dict[str, Any]:
     if not isinstance(options, dict):
         raise DataError(f"{path}: its {DESCRIPTION} contains no options")
     return options
+
+
+def as_description(options: Mapping[str, Any]) -> bytes:
+    """Return the options as a model file contains them."""
+    return yaml.safe_dump(dict(options), sort_keys=True).encode("utf-8") + b"\0"
 
 
 def model_config(options: Mapping[str, Any], path: Path | str) -> ModelConfig:

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from mtkit.documents.document import Document
-from mtkit.documents.messages.string_files import Scan, Value, strings_document
+from mtkit.documents.messages.string_files import Scan, Value, strings_document, with_joined_surrogates
 from mtkit.documents.reading import Options
 from mtkit.errors import DataError
 
@@ -77,7 +77,7 @@ def _decoded(raw: str) -> str:
     if "\\" not in raw and "\r" not in raw:
         return raw
     decoded = _ESCAPE.sub(_character, raw.replace("\r\n", "\n"))
-    return decoded.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "surrogatepass")  # joins the pairs
+    return with_joined_surrogates(decoded)
 
 
 def _character(found: re.Match[str]) -> str:

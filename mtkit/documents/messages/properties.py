@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from mtkit.documents.document import Document
 from mtkit.documents.messages import icu
-from mtkit.documents.messages.string_files import Scan, Value, strings_document
+from mtkit.documents.messages.string_files import Scan, Value, strings_document, with_joined_surrogates
 from mtkit.documents.messages.values import Apostrophes
 from mtkit.documents.reading import Options
 from mtkit.errors import DataError
@@ -80,7 +80,7 @@ def _decoded(text: str, place: tuple[int, int]) -> str:
         return "" if found["break"] else _NAMED.get(found["other"], found["other"])
 
     decoded = _ESCAPE.sub(character, raw)
-    return decoded.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "surrogatepass")  # joins the pairs
+    return with_joined_surrogates(decoded)
 
 
 @dataclass(frozen=True)

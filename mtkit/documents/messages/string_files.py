@@ -156,3 +156,8 @@ def check_readings(own: Sequence[str], other: Sequence[str]) -> None:
             f"two parsers disagree on string {index + 1} of {len(own)}, {''.join(own[index : index + 1])[:40]!r}; "
             "write the file again with the program that it is from"
         )
+
+
+def with_joined_surrogates(text: str) -> str:
+    """Return the text with each pair of surrogates, as escapes write it, as the one character that it stands for."""
+    return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "surrogatepass")

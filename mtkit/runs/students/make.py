@@ -367,7 +367,7 @@ def part_of(corpus: TrainCorpus, place: Path, share: float, *, wanted: bool = Tr
         place.parent.mkdir(parents=True, exist_ok=True)
         with atomic_file(place) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(_rows(corpus, share, wanted))
-    return corpus.model_copy(update={"src": None, "tgt": None, "file": None, "langs": None, "tsv": place})
+    return corpus.moved_to(place)
 
 
 def _rows(corpus: TrainCorpus, share: float, wanted: bool) -> Iterator[str]:
