@@ -6,6 +6,8 @@ from pydantic import Field, ValidationInfo, model_validator
 
 from mtkit.config.section import Section, is_part
 
+PositionKind = Literal["sinusoidal", "marian", "fairseq", "learned", "rotary", "relative", "alibi"]
+
 # A shape that the browser engine can compute: "tiny" of Bogoychev et al. 2020. student-shallow has half of its encoder
 # and decoder and narrower layers, because that learns faster and has 4 times the speed of the default shape's beam.
 _STUDENT: dict[str, object] = {
@@ -69,7 +71,7 @@ class ModelConfig(Section):
         "pre",
         description="normalise before each sublayer (stable), or after it (as in the paper; needs a longer warm-up)",
     )
-    positions: Literal["sinusoidal", "marian", "fairseq", "learned", "rotary", "relative", "alibi"] = Field(
+    positions: PositionKind = Field(
         "sinusoidal",
         description="position encoding; marian: sinusoids at Marian's rates and a decoder that starts from zeros, for "
         "models imported from Marian or to be exported to it; fairseq: sinusoids at Marian's rates from position 2 on, "

@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from mtkit.config.model import PositionKind
 from mtkit.errors import MtkitError
 from mtkit.inspection.pictures import new_figure, save_figure
-from mtkit.model.positions import LearnedPositions, PositionKind, RotaryPositions, added_positions
+from mtkit.model.positions import LearnedPositions, RotaryPositions, added_positions
 from mtkit.model.transformer import Transformer
 from mtkit.pages.charts import Series, line_chart
 from mtkit.pages.page import write_page

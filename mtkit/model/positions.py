@@ -7,7 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-PositionKind = Literal["sinusoidal", "marian", "fairseq", "learned", "rotary", "relative", "alibi"]
+from mtkit.config.model import PositionKind
+
 SinusoidKind = Literal["sinusoidal", "marian", "fairseq"]
 FAIRSEQ_FIRST = 2  # the position of the first token: fairseq counts from the number of its padding token, 1, plus one
 

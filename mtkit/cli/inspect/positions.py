@@ -11,6 +11,7 @@ import typer
 
 from mtkit.cli.inspect.shared import DrawingOption, load_subject, log_written
 from mtkit.cli.options import JsonOption, ModelOption
+from mtkit.config.model import PositionKind
 from mtkit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _WIDTH = 256  # as of ModelConfig.d_model
 
 def show_positions(
     kind: Annotated[
-        Literal["sinusoidal", "marian", "fairseq", "learned", "rotary", "relative", "alibi"] | None,
+        PositionKind | None,
         typer.Option(
             help="Show this kind by its formula, without a model; learned, relative: as initialised before training; "
             "alibi: for 8 heads."
