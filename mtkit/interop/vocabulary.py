@@ -27,7 +27,6 @@ _TAG = re.compile(r">>.+<<")  # OPUS-MT: the target language, at the beginning o
 _NLLB = re.compile(r"[a-z]{3}_[A-Z][a-z]{3}")  # a language's code and token
 _M2M100 = re.compile(r"__([a-z]{2,3}(?:[-_]\w+)?)__")  # a language's token
 _UNKNOWN_PENALTY = 10.0  # score of an unknown character below that of the unlikeliest piece (SentencePiece's constant)
-_MOST_FOREIGN = 0.5  # the share of a vocabulary's entries that its tokenizer lacks
 _MOST_MISSING = 0.05  # the share of pieces without a row; those of one model lack at most rare characters
 MATCHING_TEXT = (PieceType.NORMAL, PieceType.USER_DEFINED, PieceType.BYTE)
 
@@ -389,19 +388,6 @@ def _check_missing(vocabulary: Vocabulary, tokenizer: str, missing: Sequence[Pie
     log.warning(f"{fact}; the model reads them as unknown words")
 
 
-def _check_foreign(vocabulary: Vocabulary) -> None:
-    """Raise DataError if most entries of a vocabulary are not pieces of its tokenizer."""
-    pieces = {piece.text for piece in vocabulary.model.pieces}
-    foreign = [name for name in vocabulary.names if name not in pieces]
-    share = len(foreign) / len(vocabulary.names)
-    if share > _MOST_FOREIGN:
-        raise DataError(
-            f"{vocabulary.path}: {len(foreign):,} of {len(vocabulary.names):,} entries ({share:.1%}) are not pieces of "
-            f"the tokenizer: {', '.join(foreign[:5])}, ...; the vocabulary and the tokenizer are of different models. "
-            "If the model has two tokenizers, use both"
-        )
-
-
 @dataclass(frozen=True)
 class Vocabularies:
     """The vocabularies of both sides."""
@@ -432,16 +418,12 @@ class Vocabularies:
     def tokenizers(self) -> tuple[bytes, bytes]:
         """Return SentencePiece models in mtkit's order of ids.
 
-        Raises DataError if a vocabulary lacks more than a few percent of the pieces of its tokenizer, or if one
-        tokenizer lacks most entries of a side's own vocabulary.
+        Raises DataError if a vocabulary lacks more than a few percent of the pieces of its tokenizer.
         """
         one_model = self.src.model == self.tgt.model  # then a piece may be of one language only
         sides = {"source tokenizer": (self.src, self.tgt.names), "target tokenizer": (self.tgt, self.src.names)}
         if one_model:
             sides = {"tokenizer": sides["source tokenizer"]}
-            if self.src.names != self.tgt.names:
-                _check_foreign(self.src)
-                _check_foreign(self.tgt)
         for tokenizer, (side, others) in sides.items():
             names = [*side.names, *others] if one_model else side.names
             _check_missing(side, tokenizer, pieces_without_row(side.model, names))

@@ -14,7 +14,7 @@ from mtkit.model.network import Network
 from mtkit.runtime import environment, is_out_of_memory
 from mtkit.training.interruption import StopRequest, stop_request
 from mtkit.training.metrics_log import MetricsLog, NoMetricsLog
-from mtkit.training.preparation.pace import Outlook
+from mtkit.training.preparation.pace import Outlook, worth_of
 from mtkit.training.preparation.prepared import Prepared
 from mtkit.training.run_bar import RunBar, estimated_steps
 from mtkit.training.update.budget import Budget, Timing, expected_updates, least_updates
@@ -148,9 +148,12 @@ class Trainer:
         elif not n_updates and self.cfg.train.patience:
             self._least_updates = least = least_updates(self.cfg.train)
             epochs = least / self.epoch_size.n_updates
-            log.info(
+            worth = worth_of(least, self.run.text.worth) if self.cfg.train.init_from is None else ""
+            tell = log.warning if worth else log.info
+            tell(
                 f"this run ends after {counted(self.cfg.train.patience, 'validation')} without improvement "
                 f"(train.patience), and makes at least {least:,} updates, {epochs:.1f} epochs"
+                + (f": {worth}" if worth else "")
             )
         if n_updates and len(self.run.corpus.sizes) > 1:
             for use in self.run.uses_in(n_updates):

@@ -158,20 +158,6 @@ def test_the_tokenizer_whose_pieces_have_no_row_is_named_once(train_spm, tmp_pat
     assert warned(src, src) == ["tokenizer"]
 
 
-def test_one_tokenizer_for_the_vocabularies_of_two_is_refused(train_spm, tmp_path):
-    src, tgt = (parse(train_spm(lines)) for lines in (ENGLISH, [line.upper() for line in FRENCH]))
-
-    def of_side(name, pieces_of, tokenizer):
-        names, path = ["</s>", "<unk>", *names_of(pieces_of)[3:]], tmp_path / name
-        return Vocabulary(path, tokenizer, names, Layout.from_names(names, path))
-
-    of_src = of_side("source.json", src, src)
-    Vocabularies.from_sides(of_src, of_side("target.json", tgt, tgt), "separate", shared=False).tokenizers()
-    wrong = Vocabularies.from_sides(of_src, of_side("target.json", tgt, src), "separate", shared=False)
-    with pytest.raises(DataError, match=r"target\.json: .* not pieces of the tokenizer"):
-        wrong.tokenizers()
-
-
 @pytest.mark.parametrize("tag", [">>fra<<", ">>zlw-Latn<<"])
 def test_a_tag_at_the_beginning_is_one_token(english_spm, names, layout, tmp_path, tag):
     tokenizer = Tokenizer(src_tokenizer(parse(english_spm), names, layout), tmp_path)

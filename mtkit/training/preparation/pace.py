@@ -5,6 +5,7 @@ token: on Tatoeba, German to English, two cores and 15 minutes, 3,900 updates of
 1,100 of 4,096 tokens 35.7.
 """
 
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -38,6 +39,7 @@ WORTH_OF_TRANSLATOR = {  # of a run with fewer updates, trained on real text fro
     400: "expect nothing usable; a translator needs thousands of updates",
     1000: "expect rough translations at best; a translator needs thousands of updates",
 }
+_FEWEST_PAIRS = 2000  # from which a translator learns more than single words
 _SLOW = 10  # the first updates, in which kernels are made
 _BETWEEN_LOOKS = 0.04  # share of a run, at least
 _WRONG = 1.25  # a forecast that is off by this factor is given again
@@ -205,6 +207,14 @@ def expectation(
     parts += [f"expect a dev BLEU of {bleu}, by runs with {LANGUAGES}"] if bleu else []
     parts += [worth] if (worth := worth_of(n_updates, worth_below)) else []
     return ": ".join(parts[:2]) + "".join(f"; {part}" for part in parts[2:])
+
+
+def worth_by_updates(n_pairs: int) -> Mapping[int, str]:
+    """Return WORTH_OF_TRANSLATOR, or what a run of any length is worth if the pairs are too few to learn from."""
+    if n_pairs >= _FEWEST_PAIRS:
+        return WORTH_OF_TRANSLATOR
+    advice = "`mtkit adapt` can teach them to a model that knows both languages"
+    return {sys.maxsize: f"expect nothing usable; {counted(n_pairs, 'pair')} are too few to learn from, but {advice}"}
 
 
 def worth_of(n_updates: int, worth_below: Mapping[int, str] = WORTH_OF_TRANSLATOR) -> str:

@@ -47,7 +47,7 @@ from mtkit.tokens.word_record import FILE as WORDS_FILE
 from mtkit.tokens.word_record import WordRecord, load_words, record_words, save_words
 from mtkit.training.preparation.learning_curve import LearningCurve, learning_curve
 from mtkit.training.preparation.orientation import check_texts
-from mtkit.training.preparation.pace import WORTH_OF_TRANSLATOR
+from mtkit.training.preparation.pace import WORTH_OF_TRANSLATOR, worth_by_updates
 from mtkit.training.preparation.tokenizer_report import TokenizerReport, report_by_counts
 from mtkit.training.preparation.warm_start import run_tokenizers
 from mtkit.training.validation.dev_sets import parts_of, validator_of
@@ -202,7 +202,7 @@ def prepare_pairs(cfg: Config, run_dir: Path, *, is_verified: bool) -> ParallelT
     train = encode(data.train, of_train, cache, is_verified=is_verified)
     check_texts(cfg, tokenizers, train)
     dev = [encode([corpus], of_dev, cache, is_verified=is_verified) for corpus in data.dev]
-    return ParallelText(cfg, tokenizers, train, dev, dev_pairs, suite)
+    return ParallelText(cfg, tokenizers, train, dev, dev_pairs, suite, worth_by_updates(train.n_pairs))
 
 
 def pair_encodings(cfg: Config, tokenizers: tuple[Tokenizer, Tokenizer]) -> tuple[PairEncoding, PairEncoding]:

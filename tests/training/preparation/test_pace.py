@@ -15,7 +15,7 @@ from mtkit.data.mixture import uniform
 from mtkit.runs.train import train
 from mtkit.training.preparation import choices, pace, rule
 from mtkit.training.preparation.choices import choose_learning
-from mtkit.training.preparation.pace import Outlook, expectation, fit_batches
+from mtkit.training.preparation.pace import Outlook, expectation, fit_batches, worth_by_updates
 
 # Ten pairs of 2 and 9 tokens: 100 slots an epoch, the ends counted
 TEN_PAIRS = cast(
@@ -231,6 +231,12 @@ def test_the_words_name_updates_epochs_and_worth():
     assert expectation(66, 0.17).startswith("about 66 updates, 0.2 epochs: expect nothing")
     assert "rough" in expectation(900, 0.6)
     assert expectation(1300, 0.8) == "about 1,300 updates, 0.8 epochs"
+
+
+@pytest.mark.parametrize(("n_pairs", "is_little"), [(300, True), (1999, True), (2000, False)])
+def test_too_little_text_is_worth_nothing_however_often_it_is_seen(n_pairs, is_little):
+    words = expectation(50_000, 900.0, worth_by_updates(n_pairs))
+    assert (f"{n_pairs:,} pairs are too few to learn from, but `mtkit adapt`" in words) == is_little
 
 
 def looks(caplog: pytest.LogCaptureFixture, n_expected: int, course: list[tuple[int, float]]) -> list[str]:
