@@ -6,7 +6,8 @@ The curve is in `mtkit.training.preparation.learning_curve`. A line of the file 
 trigrams, tokens of all batches in millions, dev BLEU, and `fit` or `check`. The squares of the differences of
 logarithms are least for the lines with `fit`; a text with several runs weighs as much as the root of their number.
 Each text is then left out in turn, and the last validations of its runs are compared with the curve of the others.
-Runs with `check` were made after the fit and are compared with the curve of all.
+Runs with `check` were made after the fit and are compared with the curve of all. `--picture FILE` draws the longest run
+of each text, whose points are the validations, beside the curve.
 """
 
 import argparse
@@ -42,7 +43,10 @@ def main() -> None:
     """Print the curve, and each run beside the curve of all other texts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path)
-    with parser.parse_args().runs.open(encoding="utf-8", newline="") as file:
+    parser.add_argument("--picture", type=Path, help="draw the runs here (.png or .svg; needs matplotlib)")
+    parser.add_argument("--texts", default="", help="draw only those whose name begins so")
+    arguments = parser.parse_args()
+    with arguments.runs.open(encoding="utf-8", newline="") as file:
         points = read(csv.DictReader(file, delimiter="\t"))
     fitted = [point for point in points if point.role == "fit"]
     curve = fit(fitted)
@@ -55,6 +59,34 @@ def main() -> None:
     print(f"four of five texts are closer than {sorted(sizes)[nearest - 1]:.3f} (natural logarithm)\nchecks:")
     for run in ends([point for point in points if point.role == "check"]):
         shown(run, curve)
+    if arguments.picture:
+        draw([point for point in points if point.text.startswith(arguments.texts)], curve, arguments.picture)
+
+
+def draw(points: Sequence[Validation], curve: CurveNumbers, path: Path) -> None:
+    """Draw the longest run of each text beside the curve: BLEU on dev by millions of tokens, one colour for a text."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(9, 6))
+    longest = sorted(ends(points), key=lambda point: point.millions)
+    runs = {point.text: point.run for point in longest}
+    by_size = sorted(runs, key=lambda text: -max(point.pairs for point in points if point.text == text))
+    for text in by_size:
+        own = [point for point in points if point.run == runs[text]]
+        from_to = torch.linspace(math.log(_FROM_MILLIONS), math.log(own[-1].millions), 50).exp().tolist()
+        expected = [curve.bleu(own[0].pairs, own[0].trigrams, millions) for millions in from_to]
+        [line] = axes.plot(from_to, expected, linewidth=1)
+        places = [[point.millions for point in own], [point.bleu for point in own]]
+        axes.plot(*places, "o", color=line.get_color(), label=text, markersize=5)
+    axes.set_xscale("log")
+    axes.set_xticks(ticks := [0.2, 0.5, 1, 2, 5], [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
+    axes.set_xlabel("million tokens in all batches (log scale)")
+    axes.set_ylabel("BLEU on dev")
+    axes.set_title("What runs with a budget reach: points are measured, lines are the forecast's curve", fontsize=11)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=9, frameon=False)
+    figure.savefig(path, dpi=110, bbox_inches="tight")
 
 
 def read(rows: Iterable[Mapping[str, str]]) -> list[Validation]:
