@@ -13,9 +13,9 @@ from mtkit.config.model import ModelConfig
 from mtkit.errors import UsageError
 from mtkit.inspection.sentence_pair import SentencePair
 from mtkit.model.attention import CrossAttention, SelfAttention
-from mtkit.model.heads import join_heads, split_heads
 from mtkit.model.masks import BLOCKED
 from mtkit.model.network import Network
+from mtkit.model.ops import join_heads, split_heads
 from mtkit.model.positions import distances_between
 from mtkit.model.transformer import Transformer, alignment_layer
 

@@ -6,10 +6,9 @@ from torch import Tensor, nn
 
 from mtkit.config.model import ModelConfig
 from mtkit.model.dropout import Dropout
-from mtkit.model.heads import join_heads, split_heads
 from mtkit.model.linear import Linear
 from mtkit.model.masks import BLOCKED
-from mtkit.model.ops import attend, attend_relative, self_attend
+from mtkit.model.ops import attend, attend_relative, join_heads, self_attend, split_heads
 from mtkit.model.positions import LinearBiases, RelativePositions, RotaryPositions
 
 BLOCK = 16  # decoding looks at keys in whole blocks: float32 numbers in a vector of AVX-512

@@ -20,7 +20,6 @@ from mtkit.model.cpu import overrides
 from mtkit.model.distances import by_distance, by_key
 from mtkit.model.gpu import attention as gpu_attention
 from mtkit.model.gpu import products as gpu_products
-from mtkit.model.heads import join_heads, split_heads
 from mtkit.model.inference import CastLinear, Decoder
 
 _SHORT = 64  # up to this many queries a sentence, a GPU is faster without flash attention (docs/log.md)
@@ -91,6 +90,21 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, p: float = 0.0,
     is_flash = causal and (bias is None or q.size(-2) > _SHORT)
     mask = None if bias is None or is_flash else bias.to(q.dtype)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p, is_causal=is_flash)
+
+
+def split_heads(x: Tensor, n_parts: int, n_heads: int) -> tuple[Tensor, ...]:
+    """Split (B, L, n_parts D) into n_parts tensors (B, H, L, d_head), which are contiguous on a CPU.
+
+    Kernels for a GPU need no such copy.
+    """
+    parts = x.view(*x.shape[:2], n_parts, n_heads, -1).unbind(2)  # before transpose: one copy each in the backward pass
+    heads = (part.transpose(1, 2) for part in parts)
+    return tuple(part.contiguous() for part in heads) if x.device.type == "cpu" else tuple(heads)
+
+
+def join_heads(x: Tensor) -> Tensor:
+    """Join heads (B, H, L, d_head) into (B, L, D)."""
+    return x.transpose(1, 2).flatten(2)
 
 
 def self_attend(packed: Tensor, n_heads: int, bias: Tensor | None, p: float = 0.0, *, causal: bool = False) -> Tensor:

@@ -12,7 +12,7 @@ from mtkit.errors import MtkitError, UsageError
 from mtkit.inspection import trace as tracing
 from mtkit.inspection.sentence_pair import Subject, check_drawable
 from mtkit.inspection.trace import AttentionTrace, trace_attention, trace_pair
-from mtkit.model.heads import split_heads
+from mtkit.model.ops import split_heads
 
 SRC, TGT = SENTENCES[0], SENTENCES[1]
 
