@@ -317,9 +317,8 @@ def learn_model(lines: Iterable[str], cfg: TokenizerConfig, out: Path, tags: Seq
 def _checked_size(model: bytes, cfg: TokenizerConfig, out: Path) -> bytes:
     size = Tokenizer(model, out).vocab_size
     if size < cfg.vocab_size:
-        log.warning(
-            f"{out}: vocab_size lowered from {cfg.vocab_size:,} to {size:,}: this text has no more {cfg.type} pieces"
-        )
+        tell = log.warning if "vocab_size" in cfg.model_fields_set else log.info
+        tell(f"{out}: vocab_size lowered from {cfg.vocab_size:,} to {size:,}: this text has no more {cfg.type} pieces")
     return model
 
 

@@ -32,6 +32,7 @@ from mtkit.training.preparation.rule import (
     should_have_shallow_decoder,
 )
 from mtkit.training.update.optimizer_step import Updater
+from mtkit.training.update.schedule import LONGEST_WARMUP
 
 _TRY_S, _TRY = 3.0, 0.01  # most seconds, and share of the training time, to measure a size
 _LENGTHS = (0.2, 0.5, 0.8)  # quantiles of the lengths to measure with
@@ -98,6 +99,8 @@ def fit_batches(
         chosen["lr"] = rate
         few = "with schedule_free" if cfg.train.schedule == "schedule_free" else "because the budget leaves few updates"
         reasons["train.lr"] = f"{rate:g}, {few}"
+    if (warmup := round(LONGEST_WARMUP * n_updates)) < cfg.train.warmup_steps:
+        reasons["train.warmup_steps"] = f"about {warmup}, because it takes at most {LONGEST_WARMUP:.0%} of the budget"
     changed: dict[str, Any] = {"train": cfg.train.model_copy(update=chosen)}
     unwritten = {key: 0.0 for key in DROPOUTS if key not in cfg.model.model_fields_set and getattr(cfg.model, key)}
     if unwritten and not cfg.train.r_drop and n_epochs() < EPOCHS_WITHOUT_DROPOUT:

@@ -41,7 +41,7 @@ from mtkit.training.preparation.labelled_text import label_encodings, prepare_la
 from mtkit.training.preparation.orientation import check_file_names
 from mtkit.training.preparation.parallel_text import pair_encodings, prepare_pairs, read_dev
 from mtkit.training.preparation.prepared import Prepared, with_scores
-from mtkit.training.preparation.run_tokenizers import check_tags
+from mtkit.training.preparation.run_tokenizers import check_tags, lowered_vocabularies
 from mtkit.training.preparation.text import TrainingText
 from mtkit.training.preparation.warm_start import check_freeze, check_tags_of_start, freeze, load_start
 from mtkit.training.update.checkpoint import Checkpoints
@@ -106,6 +106,8 @@ def prepare(
     if not checkpoints.exist():
         cfg = choose_learning(cfg, reasons)
     text, overlaps, text_s = ready_text(cfg, run_dir, processes)
+    if not checkpoints.exist():
+        reasons |= lowered_vocabularies(cfg, run_dir, text.tokenizers)
     mixtures = mixtures_of(cfg.data, text.train)
     if device.type == "cpu":
         keep_freed_memory()  # only now, so that memory used for the text is returned to the system

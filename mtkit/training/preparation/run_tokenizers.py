@@ -69,6 +69,18 @@ def train_tokenizers(cfg: Config, run_dir: Path) -> tuple[Tokenizer, Tokenizer]:
     return _train_both(cfg, run_dir, settings)
 
 
+def lowered_vocabularies(cfg: Config, run_dir: Path, tokenizers: tuple[Tokenizer, Tokenizer]) -> dict[str, str]:
+    """Return the default sizes that the text was too short for, by key, with what became of them."""
+    if cfg.train.init_from is not None or not (run_dir / _RECORD).exists():
+        return {}  # the tokenizers come from elsewhere
+    return {
+        f"tokenizer.{side}.vocab_size": f"{tokenizer.vocab_size} of {settings.vocab_size}, because the text has no more"
+        for side, tokenizer in zip(SIDES[:1] if cfg.tokenizer.shared else text_sides(cfg), tokenizers, strict=False)
+        for settings in [cfg.tokenizer.src if side == "src" else cfg.tokenizer.tgt]
+        if "vocab_size" not in settings.model_fields_set and tokenizer.vocab_size < settings.vocab_size
+    }
+
+
 def check_tags(cfg: Config) -> None:
     """Raise ConfigError if dev, test or decode has a tag that is missing from the training text."""
     known, test = _tags(cfg), cfg.data.test

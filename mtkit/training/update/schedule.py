@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from mtkit.config.training import TrainConfig
 from mtkit.training.update.budget import Timing, share_used
 
-_LONGEST_WARMUP = 0.1  # of a budget
+LONGEST_WARMUP = 0.1  # of a budget
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ def learning_rate(cfg: TrainConfig, step: int, fraction: float) -> float:
     """
     warmups = step / max(cfg.warmup_steps, 1)  # 1 at the end of the warm-up
     if cfg.budget is not None:
-        warmups = max(warmups, fraction / _LONGEST_WARMUP)
+        warmups = max(warmups, fraction / LONGEST_WARMUP)
     rate = cfg.lr * min(1.0, warmups)
     if cfg.decay == "inverse_sqrt" and warmups > 1:
         rate /= math.sqrt(warmups)

@@ -188,6 +188,15 @@ def test_a_budget_chooses_how_a_translator_learns(make_config, changes, expected
     assert cfg.train.average_last == (1 if is_mean and "average_best" not in changes else None)
 
 
+@pytest.mark.parametrize(("training_s", "reason"), [(50, "about 5,"), (110, None)])
+def test_a_warm_up_that_the_budget_shortens_is_told(make_config, monkeypatch, training_s, reason):
+    monkeypatch.setattr(pace, "_seconds_per_update", lambda *args: 1.0)
+    cfg = make_config(max_steps=None, budget="2h", batch_tokens=20, warmup_steps=10)
+    reasons: dict[str, str] = {}
+    fit_batches(cfg, TEN_PAIRS, cast(Any, lambda cfg: None), training_s, 1, reasons=reasons)
+    assert reasons.get("train.warmup_steps", "")[: len(reason or "x")] == (reason or "")
+
+
 @pytest.mark.parametrize(
     ("n_updates", "model", "train", "dropouts"),
     [

@@ -10,7 +10,7 @@ from mtkit.errors import ConfigError, DataError
 from mtkit.files import write_bytes
 from mtkit.tokens.tokenizer import load_tokenizers, train_tokenizer
 from mtkit.training.preparation import run_tokenizers
-from mtkit.training.preparation.run_tokenizers import train_tokenizers
+from mtkit.training.preparation.run_tokenizers import lowered_vocabularies, train_tokenizers
 
 
 @pytest.fixture
@@ -81,6 +81,20 @@ def test_a_long_text_is_sampled(make_config, make_lines, run_dir, tmp_path, log_
     assert (tmp_path / "sample.spm").read_bytes() == (run_dir / "src.spm").read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("written", "sides"), [({}, ["src", "tgt"]), ({"src": {"vocab_size": 9000}}, ["tgt"]), ({"shared": True}, ["src"])]
+)
+def test_a_run_tells_which_default_sizes_its_text_is_too_short_for(make_config, run_dir, caplog, written, sides):
+    cfg = Config.model_validate(make_config().model_dump(exclude_unset=True) | {"tokenizer": written})
+    tokenizers = train_tokenizers(cfg, run_dir)
+    reasons = lowered_vocabularies(cfg, run_dir, tokenizers)
+    assert list(reasons) == [f"tokenizer.{side}.vocab_size" for side in sides]
+    for side in sides:
+        assert f"{tokenizers[side == 'tgt'].vocab_size} of 8000" in reasons[f"tokenizer.{side}.vocab_size"]
+    warnings = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warnings) == ("src" in written)  # nobody need worry about a size that nobody has written
+
+
 def test_models_that_are_there_are_kept(make_config, run_dir, log_text):
     cfg = make_config()
     train_tokenizers(cfg, run_dir)
@@ -137,8 +151,10 @@ def test_a_users_own_models_are_used_as_they_are(make_config, run_dir, tokenizer
     for tokenizer in tokenizers:
         (run_dir / tokenizer.path.name).write_bytes(tokenizer.path.read_bytes())
     before = spm_bytes(run_dir)
-    src, _ = train_tokenizers(make_config(), run_dir)
+    cfg = Config.model_validate(make_config().model_dump(exclude_unset=True) | {"tokenizer": {}})
+    src, tgt = train_tokenizers(cfg, run_dir)
     assert src.vocab_size == tokenizers[0].vocab_size
+    assert lowered_vocabularies(cfg, run_dir, (src, tgt)) == {}
     assert_nothing_learned(log_text())
     assert spm_bytes(run_dir) == before
 
