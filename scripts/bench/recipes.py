@@ -10,6 +10,10 @@ machine: each training has one thread and its own minutes, and those of a seed f
 random from --train, the same ones for all recipes. All of dev is translated at the end. The interval is of the
 difference from the baseline over resampled dev sentences, all seeds together; the range is that of the seeds. The
 script continues where it was stopped. `scripts/results/rule.tsv` keeps what the defaults rest on.
+
+With --rungs 2 4 6, the recipes but the baseline are thinned by successive halving, with the first seed: all are trained
+for 2 minutes, the better half on dev for 4, the better half of these for 6. The table then compares the baseline with
+the best recipe on dev, both after 6 minutes, for all seeds.
 """
 
 import argparse
@@ -37,22 +41,38 @@ def main() -> None:
     parser.add_argument("--dev", nargs=2, type=Path, required=True, metavar=("SRC", "TGT"))
     parser.add_argument("--pairs", nargs="+", type=int, required=True)
     parser.add_argument("--minutes", type=int, default=6)
+    parser.add_argument("--rungs", type=int, nargs="+", metavar="MINUTES", help="in place of --minutes")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--recipe", nargs="+", action="append", required=True, metavar=("NAME", "KEY=VALUE"))
     arguments = parser.parse_args()
     set_up_logging(quiet=True)
-    sources, references = (list(read_lines(path)) for path in arguments.dev)
+    references = list(read_lines(arguments.dev[1]))
+    minutes = arguments.rungs[-1] if arguments.rungs else arguments.minutes
     for n_pairs in arguments.pairs:
-        files = draw(arguments.train, n_pairs, arguments.work)
+        baseline, *recipes = arguments.recipe
+        for rung in arguments.rungs or []:
+            scores = [corpus_bleu(learn(arguments, n_pairs, rung, 1, recipe), references) for recipe in recipes]
+            ranked = sorted(zip(scores, recipes, strict=True), reverse=True)
+            print(
+                f"{n_pairs:,} pairs, {rung} minutes: {', '.join(f'{name} {bleu:.2f}' for bleu, (name, *_) in ranked)}"
+            )
+            recipes = [recipe for _, recipe in ranked[: max(1, len(ranked) // 2)]]
         translations: dict[str, list[list[str]]] = {}
         for seed in range(1, arguments.seeds + 1):
-            for name, *settings in arguments.recipe:
-                run_dir = arguments.work / f"{n_pairs}-{arguments.minutes}m-{name}-{seed}"
-                train(run_dir, arguments, files, [f"seed={seed}", *settings])
-                translations.setdefault(name, []).append(translate(run_dir, sources))
-        print(f"{n_pairs:,} pairs, {arguments.minutes} minutes, {arguments.seeds} seeds")
+            for recipe in [baseline, *recipes]:
+                texts = learn(arguments, n_pairs, minutes, seed, recipe)
+                translations.setdefault(recipe[0], []).append(texts)
+        print(f"{n_pairs:,} pairs, {minutes} minutes, {arguments.seeds} seeds")
         print("\n".join(rows(translations, references)), flush=True)
+
+
+def learn(arguments: argparse.Namespace, n_pairs: int, minutes: int, seed: int, recipe: Sequence[str]) -> list[str]:
+    """Train a recipe and translate dev, or return the translations that the folder of this run has."""
+    name, *settings = recipe
+    run_dir = arguments.work / f"{n_pairs}-{minutes}m-{name}-{seed}"
+    train(run_dir, arguments, draw(arguments.train, n_pairs, arguments.work), minutes, [f"seed={seed}", *settings])
+    return translate(run_dir, list(read_lines(arguments.dev[0])))
 
 
 def draw(files: Sequence[Path], n_pairs: int, work: Path) -> list[Path]:
@@ -66,7 +86,9 @@ def draw(files: Sequence[Path], n_pairs: int, work: Path) -> list[Path]:
     return outs
 
 
-def train(run_dir: Path, arguments: argparse.Namespace, files: Sequence[Path], settings: Sequence[str]) -> None:
+def train(
+    run_dir: Path, arguments: argparse.Namespace, files: Sequence[Path], minutes: int, settings: Sequence[str]
+) -> None:
     """Train a run, unless it has its model."""
     if (run_dir / "model" / "manifest.json").exists():
         return
@@ -80,7 +102,7 @@ def train(run_dir: Path, arguments: argparse.Namespace, files: Sequence[Path], s
             "train": [{"src": src, "tgt": tgt}],
             "dev": {"src": dev_src, "tgt": dev_tgt},
         },
-        "train": {"budget": f"{arguments.minutes}m", "threads": 1, "device": "cpu"},
+        "train": {"budget": f"{minutes}m", "threads": 1, "device": "cpu"},
     }
     path = run_dir.with_suffix(".yaml")
     write_text(path, json.dumps(config))  # which is YAML, too
