@@ -19,9 +19,7 @@ from mtkit.config.tokenizer import TokenizersConfig
 from mtkit.config.training import TrainConfig
 
 Task = Literal["translate", "classify"]
-Preset = Literal[
-    "tiny", "small", "base", "big", "student-shallow", "student-tiny", "student-base-memory", "student-ct2"
-]
+Preset = Literal["tiny", "small", "base", "big", "student", "student-tiny", "student-base-memory", "student-ct2"]
 
 
 class Config(Section):
@@ -46,7 +44,7 @@ class Config(Section):
     model: Annotated[ModelConfig, BeforeValidator(expand_preset, json_schema_input_type=ModelConfig | Preset)] = Field(
         ModelConfig(),
         description="architecture of the network: its keys, or the name of a shape: tiny, small (the default), base, "
-        "big, or for fast decoding student-shallow, student-tiny, student-base-memory (all also for browsers) "
+        "big, or for fast decoding student, student-tiny, student-base-memory (all also for browsers) "
         "or student-ct2",
     )
     train: TrainConfig = Field(TrainConfig(), description="how to train, and when to stop")

@@ -41,7 +41,7 @@ def test_settings_that_a_format_cannot_express_are_named_with_what_it_can(target
 @pytest.mark.parametrize(
     ("name", "targets"),
     [
-        ("student-shallow", ["bergamot", "page", "marian"]),
+        ("student", ["bergamot", "page", "marian"]),
         ("student-tiny", ["bergamot", "page", "marian"]),
         ("student-base-memory", ["bergamot", "page", "marian"]),
         ("student-ct2", ["bergamot", "page", "marian", "ctranslate2", "argos", "hf"]),

@@ -24,7 +24,7 @@ def make_student(
             metavar="TIME", help="Wall time of translating and training, such as 30m or 2h; the export comes after it."
         ),
     ],
-    shape: Annotated[Preset, typer.Option(help="Shape of the student, as in the key `model`.")] = "student-shallow",
+    shape: Annotated[Preset, typer.Option(help="Shape of the student, as in the key `model`.")] = "student",
     text: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Also learn from this text in the source language, one sentence a line."),

@@ -59,7 +59,7 @@ _LEAST_LINES = 100  # to translate
 _N_BEST = 5
 # With 4,400 pieces the file of student-tiny has 9.97 MB. Half of the pieces cost nothing on Tatoeba de-en (dev BLEU
 # 35.6 with 4,000 and with 8,000 a side); scripts with thousands of characters need more.
-_MOST_PIECES = {"student-shallow": 4400, "student-tiny": 4400}
+_MOST_PIECES = {"student": 4400, "student-tiny": 4400}
 _PIECES_PER_CHARACTER = 4
 # Text that people type into a page. With these shares, BLEU of text in lower case rose from 17 to 26 and that of text
 # without a final mark from 26 to 31, while clean text lost about 1 in a short run (docs/log.md).
@@ -84,7 +84,7 @@ def make_student(
     teacher: Path,
     out: Path,
     budget: str,
-    shape: str = "student-shallow",
+    shape: str = "student",
     text: Path | None = None,
     since: float | None = None,
 ) -> Student:

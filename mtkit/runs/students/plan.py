@@ -61,8 +61,8 @@ MEASURED = (
     MeasuredRun("student-tiny", "en-fr", 2666, 1.6, 3.62),
     MeasuredRun("student-tiny", "en-fr", 4772, 2.7, 3.97),
     MeasuredRun("student-tiny", "en-de", 5017, 2.8, 3.88),
-    MeasuredRun("student-shallow", "en-de", 11769, 13.5, 0.77),
-    MeasuredRun("student-shallow", "en-fr", 11723, 13.6, 0.91),
+    MeasuredRun("student", "en-de", 11769, 13.5, 0.77),
+    MeasuredRun("student", "en-fr", 11723, 13.6, 0.91),
     MeasuredRun("student-base-memory", "en-fr", 8314, 5.1, -0.66),
     MeasuredRun("student-base-memory", "en-de", 8961, 5.6, -0.64),
 )

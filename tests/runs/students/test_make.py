@@ -63,7 +63,7 @@ def test_the_teachers_own_shares_of_changed_text_stay(save_model, work, tmp_path
 @pytest.mark.parametrize(
     ("shape", "n_characters", "n_pieces"),
     [
-        ("student-shallow", 100, 4400),
+        ("student", 100, 4400),
         ("student-tiny", 100, 4400),  # 100 letters, alone and at the start of a word
         ("student-tiny", 1500, 6000),
         ("student-tiny", 4000, 8000),
