@@ -21,6 +21,16 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments after the command's name."""
+        try:
+            return self._parse(ctx, args)
+        except Exception as error:
+            option = getattr(error, "option_name", "")  # of an unknown option; Typer does not export this error
+            if not (key := self._key_of(option, ctx)):
+                raise
+            fail: Callable[[str], NoReturn] = ctx.fail
+            fail(f"no such option: {option}; to change this key of the config, use --set {key}=VALUE")
+
+    def _parse(self, ctx: Any, args: list[str]) -> list[str]:
         if self._config_as_argument(ctx):
             written, rest, _ = self.make_parser(ctx).parse_args(list(args))
             if len(rest) == 1 and "config_path" not in written:
@@ -35,6 +45,17 @@ class Command(TyperCommand):
             values: dict[str, Any] = self.make_parser(ctx).parse_args(list(args))[0]
             fail: Callable[[str], NoReturn] = ctx.fail
             fail(self._what_is_wrong(param, values.get(param.name), ctx))
+
+    def _key_of(self, option: str, ctx: Any) -> str | None:
+        """Return the key of the config that an unknown option seems to mean, if --set can change it."""
+        setting = next((param for param in self.get_params(ctx) if "--set" in param.opts), None)
+        if not option or setting is None:
+            return None
+        from mtkit.config.reading.problems import full_key
+
+        key = full_key(option.lstrip("-").replace("-", "_")) or ""
+        section = (setting.metavar or "").partition(".")[0]  # SECTION, or the only one that the command can change
+        return key if section in ("SECTION", key.partition(".")[0]) else None
 
     def _what_is_wrong(self, param: Any, given: Any, ctx: Any) -> str:
         """Explain a missing or wrong value of a parameter. given: the value or values that the user wrote."""

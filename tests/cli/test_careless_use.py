@@ -204,3 +204,21 @@ def test_a_folder_is_used_though_its_parent_may_not_be_written_to(forbid):
     forbid("kept")
     options.check_writable(Path("kept/mine"))
     options.check_writable(Path("kept/mine/new/file"))
+
+
+@pytest.mark.parametrize(
+    ("command", "key"),
+    [
+        (["train", "my.yaml", "--budget", "5m"], "train.budget"),
+        (["plan", "my.yaml", "--epochs=3"], "train.max_epochs"),  # its name in other toolkits
+        (["translate", "--length-penalty", "1", "hello"], "decode.length_penalty"),
+        (["translate", "--lr", "1", "hello"], None),  # a key that this command cannot change
+        (["train", "my.yaml", "--nonsense"], None),
+        (["data", "split", "--budget", "5m"], None),  # which has no --set
+    ],
+)
+def test_an_option_named_as_a_key_of_the_config_leads_to_set(command, key):
+    result = run(*command)
+    assert result.exit_code == 2
+    assert (f"--set {key}=VALUE" in result.stderr) == (key is not None)
+    assert "no such option" in result.stderr.lower()

@@ -211,6 +211,11 @@ def _right_key(path: KeyPath, root: type[Section]) -> str:
     return f"the keys here are {', '.join(section.model_fields)}"
 
 
+def full_key(name: str) -> str | None:
+    """Return the key of a config with this name, such as train.budget, or that has this name in other toolkits."""
+    return dict(_leaf_keys(Config)).get(name) or _NAMES_ELSEWHERE.get(name)
+
+
 def _leaf_keys(section: type[Section], path: KeyPath = ()) -> Iterator[tuple[str, str]]:
     for name, field in reversed(section.model_fields.items()):
         inner = _section_in(field.annotation)
