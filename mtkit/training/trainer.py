@@ -20,7 +20,13 @@ from mtkit.training.run_bar import RunBar, estimated_steps
 from mtkit.training.update.budget import Budget, Timing, expected_updates, least_updates
 from mtkit.training.update.checkpoint import Checkpoint, Start, check_fits
 from mtkit.training.update.divergence import Divergence, Recovery
-from mtkit.training.update.schedule import fraction_done, learning_rate, limits_reached, r_drop_weight
+from mtkit.training.update.schedule import (
+    fraction_done,
+    learning_rate,
+    limits_reached,
+    r_drop_weight,
+    share_of_updates,
+)
 from mtkit.training.update.state import Interval, TrainState, UpdateStats
 from mtkit.training.validation.validator import DevScores, rank
 
@@ -123,7 +129,7 @@ class Trainer:
                     break
                 self._stop_if_asked(request)
                 if self.cfg.train.init_from is None:
-                    self._outlook.look(self.state.step, fraction_done(self.cfg.train, self.state.progress()))
+                    self._outlook.look(self.state.step, share_of_updates(self.cfg.train, self.state.progress()))
                 try:
                     bar.add(self.update(), self.state.progress())
                 except Divergence as error:

@@ -167,26 +167,26 @@ class Outlook:
         self._worth, self._bleu_after = worth, bleu_after
         self._updates_per_epoch = updates_per_epoch
         self._forecast = 0
-        self._before: tuple[int, float] | None = None  # step and fraction at the latest look
+        self._before: tuple[int, float] | None = None  # step and share at the latest look
 
     def begin(self, n_updates: int) -> None:
         """Log the expected quality after this many updates."""
         self._log(n_updates, "this run:", is_news=True)
 
-    def look(self, step: int, fraction: float | None) -> None:
+    def look(self, step: int, share: float | None) -> None:
         """Log a new forecast if the speed since the last look, validations included, shows that the latest is wrong.
 
-        step: number of updates in this share of the run.
+        step: number of updates so far; share: of all updates of the run; None: nothing limits them.
         """
-        if fraction is None or step < _SLOW:
+        if share is None or step < _SLOW:
             return
         if self._before is None:
-            self._before = step, fraction  # of this start
+            self._before = step, share  # of this start
         step_before, before = self._before
-        if fraction < 2 * before or fraction < before + _BETWEEN_LOOKS:
+        if share < 2 * before or share < before + _BETWEEN_LOOKS:
             return
-        self._before = step, fraction
-        n_updates = step + round((1 - min(1.0, fraction)) * (step - step_before) / (fraction - before))
+        self._before = step, share
+        n_updates = step + round((1 - min(1.0, share)) * (step - step_before) / (share - before))
         is_news = worth_of(n_updates, self._worth) != worth_of(self._forecast, self._worth)
         if is_news or not 1 / _WRONG < n_updates / max(1, self._forecast) < _WRONG:
             self._log(n_updates, "at this speed the run makes", is_news)

@@ -64,6 +64,17 @@ def fraction_done(cfg: TrainConfig, progress: Progress) -> float | None:
     return max(shares if of_budget is None else [*shares, of_budget], default=None)
 
 
+def share_of_updates(cfg: TrainConfig, progress: Progress) -> float | None:
+    """Return the share of the run's updates that it has made; None if there is no limit.
+
+    If the limit is a time, an update with R-Drop takes twice as long as one before train.r_drop_from.
+    """
+    fraction = fraction_done(cfg, progress)
+    if fraction is None or (cfg.budget is None and cfg.max_minutes is None):
+        return fraction
+    return (min(fraction, cfg.r_drop_from) + fraction) / (cfg.r_drop_from + 1)
+
+
 def limits_reached(cfg: TrainConfig, progress: Progress) -> list[str]:
     """Return the keys of the limits that the run has reached, such as ["max_steps"]."""
     reached = {

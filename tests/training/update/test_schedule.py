@@ -10,6 +10,7 @@ from mtkit.training.update.schedule import (
     limits_reached,
     r_drop_shares,
     r_drop_weight,
+    share_of_updates,
 )
 
 
@@ -77,6 +78,14 @@ def test_the_shares_of_a_run_with_and_without_r_drop():
     assert r_drop_shares(config()) == {0: 1}
     assert r_drop_shares(config(r_drop=4)) == {4: 1}
     assert r_drop_shares(config(r_drop=4, r_drop_from=0.3)) == {0: 0.3, 4: pytest.approx(0.7)}
+
+
+@pytest.mark.parametrize(("minutes", "share"), [(2.0, 2 / 7), (4.0, 4 / 7), (7.0, 5.5 / 7), (10.0, 1.0)])
+def test_updates_with_r_drop_count_double_where_the_clock_ends_the_run(minutes, share):
+    timed = config(max_steps=None, max_minutes=10, r_drop=3, r_drop_from=0.4)  # four minutes and twice three
+    assert share_of_updates(timed, Progress(7, 0.5, minutes)) == pytest.approx(share)
+    assert share_of_updates(config(r_drop=3, r_drop_from=0.4), Progress(70, 0.5, minutes)) == pytest.approx(0.7)
+    assert share_of_updates(config(max_steps=None, patience=3), Progress(7, 0.5, minutes)) is None
 
 
 def test_the_nearest_limit_counts():
