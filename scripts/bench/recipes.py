@@ -54,9 +54,8 @@ def main() -> None:
         for rung in arguments.rungs or []:
             scores = [corpus_bleu(learn(arguments, n_pairs, rung, 1, recipe), references) for recipe in recipes]
             ranked = sorted(zip(scores, recipes, strict=True), reverse=True)
-            print(
-                f"{n_pairs:,} pairs, {rung} minutes: {', '.join(f'{name} {bleu:.2f}' for bleu, (name, *_) in ranked)}"
-            )
+            table = ", ".join(f"{name} {bleu:.2f}" for bleu, (name, *_) in ranked)
+            print(f"{n_pairs:,} pairs, {rung} minutes: {table}", flush=True)
             recipes = [recipe for _, recipe in ranked[: max(1, len(ranked) // 2)]]
         translations: dict[str, list[list[str]]] = {}
         for seed in range(1, arguments.seeds + 1):

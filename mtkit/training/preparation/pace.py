@@ -24,15 +24,17 @@ from mtkit.training.preparation.rule import (
     ENOUGH_UPDATES,
     EPOCHS_WITHOUT_DROPOUT,
     NARROW_MODEL,
+    R_DROP,
     SHALLOW_DECODER,
     SHALLOW_MODEL,
     faster_rate,
     should_be_narrow,
     should_be_shallow,
+    should_have_r_drop,
     should_have_shallow_decoder,
 )
 from mtkit.training.update.optimizer_step import Updater
-from mtkit.training.update.schedule import LONGEST_WARMUP
+from mtkit.training.update.schedule import LONGEST_WARMUP, r_drop_shares
 
 _TRY_S, _TRY = 3.0, 0.01  # most seconds, and share of the training time, to measure a size
 _LENGTHS = (0.2, 0.5, 0.8)  # quantiles of the lengths to measure with
@@ -59,8 +61,8 @@ def fit_batches(
 
     Values in the config take precedence. Otherwise, the batch size is the largest one, up to the default, that leaves
     enough updates, or the smallest. A model with too few updates gets fewer layers, then becomes narrower. A narrow
-    model with few updates, or without a schedule, gets twice the usual learning rate, and a run that sees its
-    pairs few times gets no dropout. training_s: seconds.
+    model with few updates, or without a schedule, gets twice the usual learning rate. A run that sees its pairs few
+    times gets no dropout, and one that sees them often gets R-Drop. training_s: seconds.
     make_updater: creates a temporary model to measure with. n_processes: number of processes that share an update.
     mixtures: the mixtures of the corpora; default: each pair once an epoch. reasons: receives each chosen value with
     its reason, by key.
@@ -91,6 +93,15 @@ def fit_batches(
             shrink(SHALLOW_DECODER, f"the run makes {n_epochs():.1f} epochs")
         if should_be_narrow(own, n_updates):
             shrink(NARROW_MODEL, would_leave(NARROW_MODEL))
+        if should_have_r_drop(cfg, epochs := n_epochs()):
+            reasons.update(
+                {
+                    f"train.{key}": f"{value:g}, because the run makes {epochs:.0f} epochs without it"
+                    for key, value in R_DROP.items()
+                }
+            )
+            cfg = cfg.model_copy(update={"train": cfg.train.model_copy(update=R_DROP)})
+            size, n_updates = _fit_size([size], make_updater(cfg), corpus, n_batches, training_s)
     if written is None:
         reasons["train.batch_tokens"] = f"{size}, for about {counted(n_updates, 'update')} in {duration_of(training_s)}"
     chosen: dict[str, Any] = {"batch_tokens": size}
@@ -136,16 +147,19 @@ def _tokens_before_repeats(mixture: Mixture, corpus: EncodedCorpus) -> float:
 def _seconds_per_update(
     updater: Updater, corpus: EncodedCorpus, n_tokens: int, n_batches: int, training_s: float
 ) -> float:
-    """Measure updates of short, medium and long sentences in turn."""
+    """Measure updates of short, medium and long sentences in turn, with and without R-Drop as the run has it."""
     batches = [make_batch(corpus, pairs_of_length(corpus, n_tokens, quantile)) for quantile in _LENGTHS]
-    for batch in batches:  # kernels are made at their first use
-        updater.update([batch], 1, 0.0)
-    started, n_updates = time.perf_counter(), 0
-    while not n_updates or time.perf_counter() - started < min(_TRY_S, _TRY * training_s):
-        for batch in batches:
-            updater.update([batch] * n_batches, 1, 0.0)
-        n_updates += len(batches)
-    return (time.perf_counter() - started) / n_updates
+    updates_per_s = 0.0
+    for r_drop, share in r_drop_shares(updater.cfg).items():
+        for batch in batches:  # kernels are made at their first use
+            updater.update([batch], 1, 0.0, r_drop=r_drop)
+        started, n_updates = time.perf_counter(), 0
+        while not n_updates or time.perf_counter() - started < share * min(_TRY_S, _TRY * training_s):
+            for batch in batches:
+                updater.update([batch] * n_batches, 1, 0.0, r_drop=r_drop)
+            n_updates += len(batches)
+        updates_per_s += share * n_updates / (time.perf_counter() - started)
+    return 1 / updates_per_s
 
 
 class Outlook:

@@ -126,6 +126,7 @@ def test_a_model_with_time_for_too_few_updates_becomes_narrow(shaped, training_s
         (ModelConfig, "d_model", f"fewer than {rule._TOO_FEW_UPDATES} updates"),
         (TrainConfig, "batch_tokens", f"fewer than {rule.ENOUGH_UPDATES:,} updates"),
         (TrainConfig, "lr", f"fewer than {rule._FEW_UPDATES:,} updates"),
+        (TrainConfig, "r_drop", f"is 3 if the run makes at least {rule._MANY_EPOCHS} epochs"),
         (TrainConfig, "validate_sentences", f"{100 * choices._FOR_VALIDATION:g} % of it"),
     ],
 )
@@ -214,6 +215,38 @@ def test_less_than_three_epochs_have_no_dropout(make_config, monkeypatch, n_upda
     values["model"] = {"d_model": 16, "d_ff": 16, "n_heads": 2, **model}
     cfg, _ = fit_batches(Config.model_validate(values), TEN_PAIRS, cast(Any, lambda cfg: None), n_updates, 1)
     assert (cfg.model.residual_dropout, cfg.model.embedding_dropout) == dropouts
+
+
+@pytest.mark.parametrize(
+    ("training_s", "changes", "n_updates", "weight"),
+    [
+        (99, {}, 99, 0.0),  # 99 x 20 of the 100 slots
+        (100.5, {}, 65, 3.0),  # twenty epochs: 30 updates, and 35 of two seconds
+        (100, {"r_drop": 0.0}, 100, 0.0),  # a written value stands
+        (100, {"patience": 4}, 100, 0.0),  # the run could stop before R-Drop begins
+        (100, {"init_from": "start"}, 100, 0.0),
+    ],
+)
+def test_a_run_that_sees_its_pairs_often_gets_r_drop(make_config, monkeypatch, training_s, changes, n_updates, weight):
+    class Machine:
+        def __init__(self, cfg):
+            self.cfg = cfg.train
+
+        def update(self, batches, step, lr, r_drop):
+            clock[0] += len(batches) * (2.0 if r_drop else 1.0)
+
+    clock = [0.0]
+    monkeypatch.setattr(pace.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(pace, "make_batch", lambda *args: None)
+    monkeypatch.setattr(pace, "pairs_of_length", lambda *args: None)
+    cfg = make_config(max_steps=None, budget="2h", batch_tokens=20, accumulate=1, **changes)
+    values = cfg.model_dump(mode="json", exclude_unset=True) | {"model": {"d_model": 16, "d_ff": 16, "n_heads": 2}}
+    reasons: dict[str, str] = {}
+    cfg, fitting = fit_batches(
+        Config.model_validate(values), TEN_PAIRS, lambda cfg: cast(Any, Machine(cfg)), training_s, 1, reasons=reasons
+    )
+    assert (fitting, cfg.train.r_drop, cfg.train.r_drop_from) == (n_updates, weight, 0.3 if weight else 0.0)
+    assert ("20 epochs" in reasons.get("train.r_drop", "")) == bool(weight)
 
 
 @pytest.mark.parametrize(("n_updates", "dropout"), [(5, 0.0), (6, 0.1)])
