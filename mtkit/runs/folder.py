@@ -14,7 +14,7 @@ from mtkit.errors import BundleError, ConfigError
 from mtkit.evaluation.metrics.settings import tokenizer_for
 from mtkit.files import write_text
 from mtkit.training.preparation.labelled_text import with_labels
-from mtkit.training.preparation.rule import KEYS_OF_MODEL
+from mtkit.training.preparation.rule import KEYS_OF_MODEL, KEYS_OF_TRAIN
 
 # Keys (or whole sections) that may change during a run: they say when to stop, when to validate and where to compute.
 # The checkpoint's fingerprints compare the content of the corpora, so files may move; `shaping_differences` compares
@@ -100,13 +100,7 @@ def with_its_choices(cfg: Config, *, started: bool) -> Config:
             chosen["batch_tokens"] = theirs.batch_tokens
         if cfg.train.budget and cfg.train.validate_sentences is None:
             chosen["validate_sentences"] = theirs.validate_sentences
-        for key in (
-            "lr",
-            "warmup_steps",
-            "guided_alignment",
-            "average_best",
-            "average_last",
-        ):  # whose defaults depend on the limits, which may change
+        for key in KEYS_OF_TRAIN:  # whose defaults depend on the limits, which may change
             if key not in cfg.train.model_fields_set:
                 chosen[key] = getattr(theirs, key)
     if cfg.task == "classify":

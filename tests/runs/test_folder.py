@@ -10,6 +10,7 @@ from mtkit.config.reading.yaml_text import parse_yaml
 from mtkit.config.schema import Config
 from mtkit.errors import ConfigError
 from mtkit.runs.folder import check_run, chosen_keys, with_its_choices, write_config
+from mtkit.training.preparation.rule import KEYS_OF_TRAIN
 
 
 def test_the_config_is_written_with_every_default(make_config):
@@ -102,6 +103,19 @@ def test_the_config_begins_with_the_choices_and_their_reasons_also_after_a_resum
     assert "train.lr: 0.002, because there are few updates" in head
     assert all(line.startswith("#") for line in head.splitlines()) and "#" not in rest
     assert load_config(path) == cfg
+
+
+def test_a_started_run_keeps_what_its_first_start_chose_although_other_limits_would_choose_else(make_config):
+    values = make_config().model_dump(mode="json", exclude_unset=True)
+    chosen = {"lr": 3e-3, "warmup_steps": 7, "guided_alignment": 0.2, "average_best": 2, "average_last": 5}
+    chosen |= {"r_drop": 3.0, "r_drop_from": 0.3}
+    assert set(chosen) == set(KEYS_OF_TRAIN)
+    values["train"] |= {"max_steps": 40, "schedule": "constant"} | chosen
+    write_config(Config.model_validate(values), {})
+    values["train"] = {key: value for key, value in values["train"].items() if key not in chosen} | {"max_steps": 50}
+    cfg = with_its_choices(Config.model_validate(values), started=True)
+    assert {key: getattr(cfg.train, key) for key in chosen} == chosen
+    check_run(cfg, started=True)
 
 
 def test_a_started_run_keeps_its_width_where_the_config_leaves_it_out(make_config):

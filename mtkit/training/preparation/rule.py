@@ -62,7 +62,9 @@ EPOCHS_WITHOUT_DROPOUT = 3
 R_DROP = {"r_drop": 3.0, "r_drop_from": 0.3}
 _MANY_EPOCHS = 20
 DROPOUTS = ("embedding_dropout", "residual_dropout", "attention_dropout", "ffn_dropout")
-KEYS_OF_MODEL = (*DROPOUTS, *SHALLOW_MODEL, *NARROW_MODEL)  # all that the rule may change in the section
+# All that a run may choose and has to keep when it goes on, besides train.schedule, batch_tokens and validate_sentences
+KEYS_OF_TRAIN = ("lr", "warmup_steps", "guided_alignment", "average_best", "average_last", *R_DROP)
+KEYS_OF_MODEL = (*DROPOUTS, *SHALLOW_MODEL, *NARROW_MODEL)
 
 
 def learning_values(cfg: Config) -> dict[str, Any]:

@@ -247,6 +247,8 @@ def test_a_run_that_sees_its_pairs_often_gets_r_drop(make_config, monkeypatch, t
     )
     assert (fitting, cfg.train.r_drop, cfg.train.r_drop_from) == (n_updates, weight, 0.3 if weight else 0.0)
     assert ("20 epochs" in reasons.get("train.r_drop", "")) == bool(weight)
+    kept = {f"train.{key}" for key in (*rule.KEYS_OF_TRAIN, "batch_tokens")}
+    assert {key for key in reasons if key.startswith("train.")} <= kept, "a resumed run needs them"
 
 
 @pytest.mark.parametrize(("n_updates", "dropout"), [(5, 0.0), (6, 0.1)])
