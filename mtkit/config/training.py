@@ -37,8 +37,8 @@ class TrainConfig(Section):
         None,
         description="most tokens in a batch: number of sentences times the longest sentence of either side, "
         "including padding; auto: the fastest size on this machine. Default: 4096; with a budget 1024 if 2048 or "
-        "4096 would leave it "
-        "fewer than 8,000 updates; with init_from 1024 for a text of under 4 million tokens. mtkit measures both at "
+        "4096 would leave it fewer than 8,000 updates; with init_from, or if only patience ends the run, 1024 for a "
+        "text of under 4 million tokens. mtkit measures both at "
         "the start of the run and records the size in its config.yaml",
     )
     accumulate: int = Field(
@@ -62,16 +62,17 @@ class TrainConfig(Section):
     lr: float = Field(
         1e-3,
         gt=0,
-        description="peak learning rate, reached at the end of the warm-up; the default is 2e-3 with a budget, for "
-        "d_model up to 256 and schedule_free or fewer than 2,000 updates; of a translator with init_from it is 2e-4",
+        description="peak learning rate, reached at the end of the warm-up; for d_model up to 256 the default is 2e-3 "
+        "if auto chooses schedule_free, or if a budget leaves fewer than 2,000 updates; of a translator with init_from "
+        "it is 2e-4",
     )
     schedule: Literal["auto", "schedule_free", "inverse_sqrt", "cosine", "constant"] = Field(
         "auto",
         description="learning rate after the warm-up. schedule_free: lr, and the model is the mean of the weights of "
         "all updates (Schedule-Free AdamW); inverse_sqrt: lr x sqrt(warmup_steps / step); cosine: half a "
         "cosine from lr to lr x lr_floor at the end of the run (the first limit that it reaches); constant: lr. "
-        "auto: inverse_sqrt; with a budget schedule_free, or cosine for classifiers, with init_from, ema, lr_floor or "
-        "without Adam's beta1",
+        "auto: schedule_free with a budget or if only patience ends the run; otherwise inverse_sqrt. For classifiers, "
+        "with init_from, ema or lr_floor or without Adam's beta1: cosine with a budget, otherwise inverse_sqrt",
     )
     lr_floor: float = Field(0.0, ge=0, le=1, description="cosine: final learning rate as a share of lr")
     warmup_steps: int = Field(
@@ -106,8 +107,8 @@ class TrainConfig(Section):
         0.0,
         ge=0,
         description="weight of the loss that teaches one attention head which source token each target token "
-        "translates; improves --alignments and the positions of tags in documents; 0: off; the default with a budget "
-        "is 0.1",
+        "translates; improves --alignments and the positions of tags in documents; 0: off; the default with a budget, "
+        "or if only patience ends the run, is 0.1",
     )
     ema: float = Field(
         0.0,
@@ -225,6 +226,11 @@ class TrainConfig(Section):
             if self.warmup_steps >= self.max_steps:
                 raise ValueError(f"warmup_steps={self.warmup_steps} is not below max_steps={self.max_steps}")
         return self
+
+    @property
+    def has_no_limit(self) -> bool:
+        """Whether train.patience alone ends the run."""
+        return not (self.max_steps or self.max_epochs or self.max_minutes or self.budget)
 
     @property
     def decay(self) -> Literal["schedule_free", "inverse_sqrt", "cosine", "constant"]:

@@ -9,7 +9,7 @@ from mtkit.data.encoded import EncodedCorpus
 from mtkit.data.mixture import Mixture
 from mtkit.training.preparation.auto_batch import with_batch_tokens
 from mtkit.training.preparation.pace import fit_batches
-from mtkit.training.preparation.rule import learning_values, tuning_batch
+from mtkit.training.preparation.rule import batch_of_small_text, learning_values
 from mtkit.training.preparation.text import TrainingText
 from mtkit.training.update.optimizer_step import Updater
 from mtkit.training.validation.validator import Validator
@@ -21,9 +21,9 @@ _TO_FORECAST = 0.005  # of a budget
 
 
 def choose_learning(cfg: Config, reasons: dict[str, str]) -> Config:
-    """Return cfg with train.schedule resolved and, with a budget, the keys that it decides; reasons as below."""
-    values = learning_values(cfg)
-    reasons |= {f"train.{key}": f"{value}, because the run has a budget" for key, value in values.items()}
+    """Return cfg with train.schedule resolved, and with the keys that follow from its limits; reasons as below."""
+    values, why = learning_values(cfg), "has a budget" if cfg.train.budget else "has no limit but train.patience"
+    reasons |= {f"train.{key}": f"{value}, because the run {why}" for key, value in values.items()}
     return cfg.model_copy(update={"train": cfg.train.model_copy(update={"schedule": cfg.train.decay} | values)})
 
 
@@ -41,11 +41,12 @@ def choose_batches(
     since: when the command began; None: an earlier start of the run has chosen its batches. reasons: receives each
     choice with its reason, by key.
     """
-    if since is not None and cfg.train.init_from and cfg.train.batch_tokens is None and cfg.task == "translate":
+    is_open = cfg.train.init_from or cfg.train.has_no_limit
+    if since is not None and is_open and cfg.train.batch_tokens is None and cfg.task == "translate":
         n_tokens = int(max(corpus.src_lengths.sum(), corpus.tgt_lengths.sum()))
-        if size := tuning_batch(n_tokens):
+        if size := batch_of_small_text(n_tokens):
             cfg = cfg.model_copy(update={"train": cfg.train.model_copy(update={"batch_tokens": size})})
-            reasons["train.batch_tokens"] = f"{size}, because the run tunes a model on {n_tokens:,} tokens"
+            reasons["train.batch_tokens"] = f"{size}, because the text has {n_tokens:,} tokens"
     cfg = with_batch_tokens(cfg, corpus, trial)
     if cfg.train.budget and since is not None:
         left_s = seconds_of(cfg.train.budget) - (time.monotonic() - since)

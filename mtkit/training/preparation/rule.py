@@ -22,11 +22,12 @@ A run that starts from a model (train.init_from) has other values:
 | train.batch_tokens | 1,024 if 4,096 would make fewer than 1,000 updates an epoch | a small text needs small updates |
 | model.*_dropout | the model's; the default if mtkit chose 0 for that model | tuning sees a small text many times |
 
-The first three keys have these values only with a budget and without train.ema; runs of more than
-15 minutes on one core have not been measured. A value in the config takes precedence. `scripts/results/rule.tsv` has
-the runs behind the rule.
+These are values for runs with a budget. A run that only train.patience ends has the first two, the same train.lr, and
+train.batch_tokens as in the second table. train.ema prevents the first three. Runs of more than 25 minutes on one core
+have not been measured. A value in the config takes precedence. `scripts/results/rule.tsv` has the runs behind the rule.
 """
 
+import sys
 from collections.abc import Collection
 from typing import Any
 
@@ -68,16 +69,21 @@ KEYS_OF_MODEL = (*DROPOUTS, *SHALLOW_MODEL, *NARROW_MODEL)
 
 
 def learning_values(cfg: Config) -> dict[str, Any]:
-    """Return the keys of `train` that a budget decides before the text is read; {} for other runs."""
+    """Return the keys of `train` that follow from its limits, before the text is read."""
     train = cfg.train
-    if cfg.task != "translate" or train.budget is None or train.init_from is not None or train.ema:
+    if cfg.task != "translate" or train.init_from is not None or train.ema:
+        return {}
+    if train.budget is None and not train.has_no_limit:
         return {}
     is_free = train.schedule == "auto" and train.adam_betas[0] and not train.lr_floor  # which only a cosine has
     values: dict[str, Any] = {"guided_alignment": GUIDED_ALIGNMENT}
     written = train.model_fields_set - {"schedule"}  # it may be auto
     if is_free:
         values["schedule"] = "schedule_free"
-        if "average_best" not in written:
+        if train.budget is None:  # otherwise the width is not yet known
+            rate = faster_rate(train.model_copy(update=values), sys.maxsize, cfg.model.d_model)
+            values |= {} if rate is None else {"lr": rate}
+        elif "average_best" not in written:
             values["average_last"] = 1
     return {key: value for key, value in values.items() if key not in written}
 
@@ -123,8 +129,8 @@ def tuning_values(train: TrainConfig) -> dict[str, Any]:
     return {"lr": _TUNING_LR, "warmup_steps": warmup}
 
 
-def tuning_batch(n_tokens: int) -> int | None:
-    """Return the batch size for tuning on a text of this many tokens; None for a large text, as for other runs."""
+def batch_of_small_text(n_tokens: int) -> int | None:
+    """Return the batch size for a text of this many tokens without a budget; None for a large text."""
     return BATCH_SIZES[0] if n_tokens < _MANY_UPDATES * DEFAULT_BATCH_TOKENS else None
 
 

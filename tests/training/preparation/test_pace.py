@@ -189,6 +189,27 @@ def test_a_budget_chooses_how_a_translator_learns(make_config, changes, expected
     assert cfg.train.average_last == (1 if is_mean and "average_best" not in changes else None)
 
 
+@pytest.mark.parametrize(
+    ("changes", "learning"),
+    [
+        ({}, ("schedule_free", 0.1, 2e-3)),
+        ({"model": {"d_model": 512, "n_heads": 8}}, ("schedule_free", 0.1, 1e-3)),
+        ({"lr": 3e-4}, ("schedule_free", 0.1, 3e-4)),
+        ({"max_epochs": 3}, ("inverse_sqrt", 0.0, 1e-3)),
+        ({"init_from": "start"}, ("inverse_sqrt", 0.0, 1e-3)),
+    ],
+)
+def test_a_run_without_a_limit_learns_so_that_it_may_end_at_any_time(make_config, changes, learning):
+    train = {key: value for key, value in changes.items() if key != "model"}
+    values = make_config(max_steps=None, **train).model_dump(mode="json", exclude_unset=True)
+    values["model"] = changes.get("model", {"d_model": 256, "n_heads": 4})
+    if "lr" not in changes:
+        del values["train"]["lr"]
+    chosen = choose_learning(Config.model_validate(values), {}).train
+    assert (chosen.schedule, chosen.guided_alignment, chosen.lr) == learning
+    assert chosen.average_last is None, "dev chooses the checkpoints, because the run ends long after its best one"
+
+
 @pytest.mark.parametrize(("training_s", "reason"), [(50, "about 5,"), (110, None)])
 def test_a_warm_up_that_the_budget_shortens_is_told(make_config, monkeypatch, training_s, reason):
     monkeypatch.setattr(pace, "_seconds_per_update", lambda *args: 1.0)
