@@ -1,6 +1,7 @@
 """How many updates fit into a budget, of which size, and what mtkit says of them."""
 
 import logging
+import time
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -257,7 +258,7 @@ def test_a_run_that_sees_its_pairs_often_gets_r_drop(make_config, monkeypatch, t
             clock[0] += len(batches) * (2.0 if r_drop else 1.0)
 
     clock = [0.0]
-    monkeypatch.setattr(pace.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
     monkeypatch.setattr(pace, "make_batch", lambda *args: None)
     monkeypatch.setattr(pace, "pairs_of_length", lambda *args: None)
     cfg = make_config(max_steps=None, budget="2h", batch_tokens=20, accumulate=1, **changes)
