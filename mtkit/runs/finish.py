@@ -16,6 +16,7 @@ from mtkit.console import counted, log
 from mtkit.data.corpus import corpus_name, first_missing
 from mtkit.distributed.weights import load_weights
 from mtkit.errors import BundleError, TrainingError
+from mtkit.evaluation.metrics.scores import MetricScore
 from mtkit.files import MAKE_ROOM
 from mtkit.model.network import Network
 from mtkit.runs.folder import chosen_keys
@@ -74,7 +75,8 @@ def finish(run: Prepared, state: TrainState, model: Network, limits: Sequence[st
         log.info(f"report: {report}")
     log.info(
         f"finished after {counted(state.step, 'step')}, {state.seconds / 60:.1f} minutes "
-        f"({_values(run.cfg.train, limits)}); dev {scores} ({of_first[0].signature}); model: {folder}"
+        f"({_values(run.cfg.train, limits)}); dev {scores} ({_how_sure(run, signed)}; {of_first[0].signature}); "
+        f"model: {folder}"
     )
     if expected := run.expected_bleu(state.step):
         log.info(f"measured runs with {LANGUAGES} lead to a dev BLEU of {expected} after as many updates")
@@ -86,6 +88,13 @@ def finish(run: Prepared, state: TrainState, model: Network, limits: Sequence[st
     if problem := scores.finding():
         log.warning(problem)
     return TrainResult(folder, state.step, ", ".join(limits), scores.figures(), tuple(steps))
+
+
+def _how_sure(run: Prepared, signed: Mapping[str, Sequence[MetricScore]]) -> str:
+    """Return the interval of the main score on the first dev set, and how many sentences were translated."""
+    (label, [main, *_]), n, n_all = next(iter(signed.items())), run.validator.n_sentences, run.validator.n_pairs
+    where = f" on {label}" if len(signed) > 1 else f" on {n:,} of {n_all:,} sentences" if n < n_all else ""
+    return f"{main.name}{where}: 95 % from {main.low:.2f} to {main.high:.2f}"
 
 
 def _log_gain(run: Prepared, scores: DevScores) -> None:

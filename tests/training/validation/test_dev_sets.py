@@ -63,12 +63,22 @@ def test_the_mean_or_one_set_ranks_the_checkpoints(make_config, several, metric,
     assert trainer.state.best[0].value == best
 
 
+@pytest.mark.parametrize(("n_translated", "where"), [(3, " on 3 of 8 sentences"), (None, "")])
+def test_the_end_of_a_run_says_how_sure_its_score_is(make_config, caplog, n_translated, where):
+    caplog.set_level("INFO")
+    result = train(make_config(validate_sentences=n_translated))
+    main = json.loads((result.bundle / "manifest.json").read_text(encoding="utf-8"))["training"]["dev_metrics"][0]
+    last = caplog.text[caplog.text.index("finished after") :]
+    assert f"(BLEU{where}: 95 % from {main['low']:.2f} to {main['high']:.2f}; nrefs:" in last
+
+
 def test_a_run_names_the_sets_wherever_it_names_dev(make_config, several, caplog):
     caplog.set_level("INFO")
     cfg = make_config(data=several)
     result = train(cfg)
     last = caplog.text[caplog.text.index("finished after") :]
     assert "(dev) loss " in last and "(web) loss " in last and "BLEU on average " in last
+    assert "(BLEU on dev (dev): 95 % from " in last
     assert {"dev.dev.bleu", "dev.web.bleu", "bleu"} <= result.dev_scores.keys()
     training = json.loads((result.bundle / "manifest.json").read_text(encoding="utf-8"))["training"]
     of_sets = {label: scores[0]["score"] for label, scores in training["dev_metrics_of"].items()}
