@@ -5,10 +5,13 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from mtkit.bundle import find_model, read_bundle
 from mtkit.config.reading.differences import differences
 from mtkit.config.reading.loading import dump_config, load_written_config
 from mtkit.config.schema import Config
+from mtkit.config.training import TrainConfig
 from mtkit.console import counted, log
 from mtkit.errors import BundleError, ConfigError
 from mtkit.evaluation.metrics.settings import tokenizer_for
@@ -81,7 +84,8 @@ def check_start(cfg: Config, checksums: list[str]) -> None:
 def with_its_choices(cfg: Config, *, started: bool) -> Config:
     """Return cfg with the values that a started run chose for keys that cfg sets to auto or leaves out.
 
-    Raises ConfigError if the run's learning rate depends on its end, and cfg sets no end.
+    Raises ConfigError if the limits of cfg do not fit these values, for example if the learning rate depends on the
+    run's end, and cfg sets no end.
     """
     path = cfg.run_dir and cfg.run_dir / "config.yaml"
     run = load_written_config(path) if started and path and path.exists() else None
@@ -110,13 +114,28 @@ def with_its_choices(cfg: Config, *, started: bool) -> Config:
         cfg = with_labels(cfg.model_copy(update={"data": cfg.data.model_copy(update=data)}))
     of_model = {key: getattr(run.model, key) for key in KEYS_OF_MODEL if run and key not in cfg.model.model_fields_set}
     augment = run.augment if run and "augment" not in cfg.model_fields_set else cfg.augment
+    train = cfg.train.model_copy(update=chosen)
+    if started:
+        _check_limits(train, cfg.run_dir)
     return cfg.model_copy(
         update={
-            "train": cfg.train.model_copy(update=chosen),
+            "train": train,
             "model": cfg.model.model_copy(update=of_model),
             "augment": augment,
         }
     )
+
+
+def _check_limits(train: TrainConfig, run_dir: Path | None) -> None:
+    """Raise ConfigError if a run's limits do not fit the values that it began with: no config.yaml could have both."""
+    try:
+        TrainConfig.model_validate(train.model_dump())
+    except ValidationError as error:
+        problem = str(error.errors()[0]["ctx"]["error"])
+        raise ConfigError(
+            f"{run_dir}: the limits in train do not fit the values that this run began with: {problem}; choose other "
+            "limits, or another run_dir to start a new run"
+        ) from error
 
 
 def write_config(cfg: Config, reasons: Mapping[str, str]) -> None:

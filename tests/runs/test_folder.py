@@ -118,6 +118,28 @@ def test_a_started_run_keeps_what_its_first_start_chose_although_other_limits_wo
     check_run(cfg, started=True)
 
 
+@pytest.mark.parametrize(
+    ("began", "now", "problem"),
+    [
+        (
+            {"budget": "1h", "r_drop": 3, "r_drop_from": 0.3},
+            {"budget": "2h", "patience": 5},
+            "r_drop_from=0.3.*patience=5",
+        ),
+        ({"budget": "1h", "r_drop": 3, "r_drop_from": 0.3}, {"patience": 5}, "r_drop_from=0.3.*max_steps"),
+        ({"patience": 5, "warmup_steps": 1000}, {"max_steps": 900}, "warmup_steps=1000.*max_steps=900"),
+    ],
+)
+def test_limits_that_do_not_fit_what_a_run_began_with_are_refused(make_config, began, now, problem):
+    def config_with(limits):
+        values = make_config().model_dump(mode="json", exclude_unset=True)
+        return Config.model_validate(values | {"train": {"schedule": "constant"} | limits})
+
+    write_config(config_with(began), {})
+    with pytest.raises(ConfigError, match=f"limits.*{problem}.*run_dir"):
+        with_its_choices(config_with(now), started=True)
+
+
 def test_a_started_run_keeps_its_width_where_the_config_leaves_it_out(make_config):
     values = make_config().model_dump(mode="json", exclude_unset=True)
     values["model"] = {"d_model": 128, "d_ff": 512, "n_heads": 2}
