@@ -138,25 +138,27 @@ def _check_limits(train: TrainConfig, run_dir: Path | None) -> None:
         ) from error
 
 
-def write_config(cfg: Config, reasons: Mapping[str, str]) -> None:
+def write_config(cfg: Config, reasons: Mapping[str, str], *, resumed: bool = False) -> None:
     """Write cfg, including defaults, to the run's config.yaml.
 
-    The file begins with the values that mtkit chose, and their reasons; a resumed run keeps those of its first start.
+    The file begins with the values that mtkit chose, and their reasons; a resumed run keeps those of earlier starts.
     """
     assert cfg.run_dir is not None
     path = cfg.run_dir / "config.yaml"
-    chosen = [f"#   {key}: {what}\n" for key, what in reasons.items()]
-    head = [_CHOSEN, *chosen] if chosen else []
-    if not chosen and path.exists():
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-        head = list(takewhile(lambda line: line.startswith("#"), lines))
+    choices = {**(_choices_in(path) if resumed and path.exists() else {}), **reasons}
+    head = [_CHOSEN, *(f"#   {key}: {what}\n" for key, what in choices.items())] if choices else []
     write_text(path, "".join(head) + dump_config(cfg))
 
 
 def chosen_keys(run_dir: Path) -> list[str]:
     """Return the keys that mtkit chose in any start of the run, according to the head of its config.yaml."""
-    lines = takewhile(lambda line: line.startswith("#"), (run_dir / "config.yaml").read_text("utf-8").splitlines())
-    return [line.removeprefix("#   ").split(":")[0] for line in lines if line.startswith("#   ")]
+    return list(_choices_in(run_dir / "config.yaml"))
+
+
+def _choices_in(path: Path) -> dict[str, str]:
+    lines = takewhile(lambda line: line.startswith("#"), path.read_text("utf-8").splitlines())
+    choices = (line.removeprefix("#   ").partition(": ") for line in lines if line.startswith("#   "))
+    return {key: what for key, _, what in choices}
 
 
 def shaping_differences(old: Config, new: Config) -> list[tuple[str, Any, Any]]:

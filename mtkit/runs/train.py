@@ -114,7 +114,7 @@ class _RunFolder(Observer):
         updater = self.run.updater
         if updater.device.type == "cpu" and updater.processes.size == 1 and (used := use_of_others(self.began)):
             log.info(f"other programs use {used}; training is slower while they run")
-        write_config(self.run.cfg, self.run.reasons)
+        write_config(self.run.cfg, self.run.reasons, resumed=self.run.checkpoints.exist())
         note_start(self.run, step, self.run.checkpoints.made_with, self.teachers)
 
     def saved(self) -> None:

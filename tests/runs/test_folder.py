@@ -96,13 +96,17 @@ def test_a_run_of_a_version_without_augment_goes_on_showing_the_text_as_it_is(ma
 def test_the_config_begins_with_the_choices_and_their_reasons_also_after_a_resume(make_config):
     cfg = make_config()
     write_config(cfg, {"train.lr": "0.002, because there are few updates"})
-    write_config(cfg, {})
-    assert chosen_keys(cfg.run_dir) == ["train.lr"]
+    write_config(cfg, {"train.validate_sentences": "30, because of a budget"}, resumed=True)
+    write_config(cfg, {"train.validate_sentences": "50, because of a budget"}, resumed=True)
+    assert chosen_keys(cfg.run_dir) == ["train.lr", "train.validate_sentences"]
     path = cfg.run_dir / "config.yaml"
     head, _, rest = path.read_text().partition("task:")
-    assert "train.lr: 0.002, because there are few updates" in head
+    assert "train.lr: 0.002, because there are few updates\n" in head
+    assert "train.validate_sentences: 50, because of a budget\n" in head
     assert all(line.startswith("#") for line in head.splitlines()) and "#" not in rest
     assert load_config(path) == cfg
+    write_config(cfg, {})
+    assert chosen_keys(cfg.run_dir) == [], "a run that starts again chooses again"
 
 
 def test_a_started_run_keeps_what_its_first_start_chose_although_other_limits_would_choose_else(make_config):
