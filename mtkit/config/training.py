@@ -63,8 +63,8 @@ class TrainConfig(Section):
         1e-3,
         gt=0,
         description="peak learning rate, reached at the end of the warm-up; for d_model up to 256 the default is 2e-3 "
-        "if auto chooses schedule_free, or if a budget leaves fewer than 2,000 updates; of a translator with init_from "
-        "it is 2e-4",
+        "if auto chooses schedule_free, and with a budget also if you set it or if fewer than 2,000 updates fit; of a "
+        "translator with init_from it is 2e-4",
     )
     schedule: Literal["auto", "schedule_free", "inverse_sqrt", "cosine", "constant"] = Field(
         "auto",
@@ -94,7 +94,8 @@ class TrainConfig(Section):
         0.0,
         ge=0,
         description="R-Drop: weight of the divergence between two passes with different dropout, usually 1 to 5; "
-        "doubles the work; 0: off; the default with a budget is 3 if the run makes at least 20 epochs without it",
+        "doubles the work; 0: off; the default with a budget is 3 if the run makes at least 20 epochs without it "
+        "and patience is not set",
     )
     r_drop_from: float = Field(
         0.0,
@@ -187,8 +188,8 @@ class TrainConfig(Section):
         None,
         ge=1,
         le=1000,
-        description="average this many of the last checkpoints instead of the best ones; the default with "
-        "schedule_free and a budget is 1",
+        description="average this many of the last checkpoints instead of the best ones; the default is 1 "
+        "if auto chooses schedule_free for a budget, unless you set average_best",
     )
 
     @model_validator(mode="after")

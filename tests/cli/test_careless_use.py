@@ -222,3 +222,9 @@ def test_an_option_named_as_a_key_of_the_config_leads_to_set(command, key):
     assert result.exit_code == 2
     assert (f"--set {key}=VALUE" in result.stderr) == (key is not None)
     assert "no such option" in result.stderr.lower()
+
+
+def test_the_budget_of_a_config_is_not_an_option_of_plan():
+    result = run("plan", "my.yaml", "--budget", "5m")
+    assert result.exit_code == 2
+    assert "--set train.budget=" in " ".join(result.stderr.split())

@@ -60,7 +60,8 @@ def print_plan(
         raise UsageError("give a config, or --student with the folder of a teacher")
     if (teacher is None) != (budget is None):
         raise UsageError(
-            "--student and --budget need each other, as in `mtkit plan --student runs/teacher --budget 2h`"
+            "--student and --budget need each other, as in `mtkit plan --student runs/teacher --budget 2h`; for the "
+            "budget of a config, use --set train.budget=TIME"
         )
     if teacher is not None and budget is not None:
         if overrides or seconds is not None:

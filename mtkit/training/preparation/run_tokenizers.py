@@ -74,7 +74,7 @@ def lowered_vocabularies(cfg: Config, run_dir: Path, tokenizers: tuple[Tokenizer
     if cfg.train.init_from is not None or not (run_dir / _RECORD).exists():
         return {}  # the tokenizers come from elsewhere
     return {
-        f"tokenizer.{side}.vocab_size": f"{tokenizer.vocab_size} of {settings.vocab_size}, because the text has no more"
+        f"tokenizer.{side}.vocab_size": f"{tokenizer.vocab_size} of {settings.vocab_size}: the text has no more pieces"
         for side, tokenizer in zip(SIDES[:1] if cfg.tokenizer.shared else text_sides(cfg), tokenizers, strict=False)
         for settings in [cfg.tokenizer.src if side == "src" else cfg.tokenizer.tgt]
         if "vocab_size" not in settings.model_fields_set and tokenizer.vocab_size < settings.vocab_size
