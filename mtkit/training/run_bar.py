@@ -1,6 +1,7 @@
 """The progress bar of a run: updates, loss, speed, time left."""
 
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -46,10 +47,19 @@ class RunBar:
         self._bar.update(progress.step - self._bar.n)  # negative if the run went back
 
 
-def estimated_steps(cfg: TrainConfig, progress: Progress, epoch_length: int) -> int | None:
-    """Estimate the run's number of updates from its limits and its speed; None if that is not possible."""
-    fraction = fraction_done(cfg, progress)
-    if fraction and progress.step:
-        return max(progress.step, round(progress.step / fraction))
+def estimated_steps(
+    cfg: TrainConfig,
+    progress: Progress,
+    epoch_length: int,
+    share_of: Callable[[TrainConfig, Progress], float | None] = fraction_done,
+) -> int | None:
+    """Estimate the run's number of updates from its limits and its speed; None if that is not possible.
+
+    share_of: share_of_updates also considers that R-Drop will make updates slower; by default the time that is left for
+    these updates at the speed so far is right instead.
+    """
+    share = share_of(cfg, progress)
+    if share and progress.step:
+        return max(progress.step, round(progress.step / share))
     limits = (cfg.max_steps, cfg.max_epochs and cfg.max_epochs * epoch_length)
     return min((limit for limit in limits if limit), default=None)

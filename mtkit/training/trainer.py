@@ -148,7 +148,9 @@ class Trainer:
         if self.run.update_s:  # only now, because what is left of the budget is known when all is prepared
             n_updates, _ = expected_updates(self.cfg.train, self.budget.timing, self.run.update_s)
         else:
-            n_updates = estimated_steps(self.cfg.train, self.state.progress(), self.epoch_size.n_updates)
+            n_updates = estimated_steps(
+                self.cfg.train, self.state.progress(), self.epoch_size.n_updates, share_of_updates
+            )
         if n_updates and self.cfg.train.init_from is None:  # a trained model needs few
             self._outlook.begin(n_updates)
         elif not n_updates and self.cfg.train.patience:

@@ -67,10 +67,13 @@ def fraction_done(cfg: TrainConfig, progress: Progress) -> float | None:
 def share_of_updates(cfg: TrainConfig, progress: Progress) -> float | None:
     """Return the share of the run's updates that it has made; None if there is no limit.
 
-    If the limit is a time, an update with R-Drop takes twice as long as one before train.r_drop_from.
+    If the nearest limit is a time, an update with R-Drop takes twice as long as one before train.r_drop_from.
     """
     fraction = fraction_done(cfg, progress)
-    if fraction is None or (cfg.budget is None and cfg.max_minutes is None):
+    if fraction is None or not cfg.r_drop_from:
+        return fraction
+    untimed = cfg.model_copy(update={"budget": None, "max_minutes": None})
+    if fraction == fraction_done(untimed, progress):
         return fraction
     return (min(fraction, cfg.r_drop_from) + fraction) / (cfg.r_drop_from + 1)
 

@@ -86,6 +86,8 @@ def test_updates_with_r_drop_count_double_where_the_clock_ends_the_run(minutes, 
     assert share_of_updates(timed, Progress(7, 0.5, minutes)) == pytest.approx(share)
     assert share_of_updates(config(r_drop=3, r_drop_from=0.4), Progress(70, 0.5, minutes)) == pytest.approx(0.7)
     assert share_of_updates(config(max_steps=None, patience=3), Progress(7, 0.5, minutes)) is None
+    both = config(max_minutes=100, r_drop=3, r_drop_from=0.4)
+    assert share_of_updates(both, Progress(70, 0.5, minutes)) == pytest.approx(0.7), "max_steps is nearer"
 
 
 def test_the_nearest_limit_counts():
