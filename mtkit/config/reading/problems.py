@@ -212,8 +212,12 @@ def _right_key(path: KeyPath, root: type[Section]) -> str:
 
 
 def full_key(name: str) -> str | None:
-    """Return the key of a config with this name, such as train.budget, or that has this name in other toolkits."""
-    return dict(_leaf_keys(Config)).get(name) or _NAMES_ELSEWHERE.get(name)
+    """Return the key of a config with this name, such as train.budget, or that has this name in other toolkits.
+
+    None for a key of a corpus, such as src, because it does not say of which one.
+    """
+    keys = {name: key for name, key in _leaf_keys(Config) if not key.startswith(("data.dev.", "data.test."))}
+    return keys.get(name) or _NAMES_ELSEWHERE.get(name)
 
 
 def _leaf_keys(section: type[Section], path: KeyPath = ()) -> Iterator[tuple[str, str]]:
