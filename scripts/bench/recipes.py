@@ -13,7 +13,7 @@ script continues where it was stopped. `scripts/results/rule.tsv` keeps what the
 
 With --rungs 2 4 6, the recipes but the baseline are thinned by successive halving, with the first seed: all are trained
 for 2 minutes, the better half on dev for 4, the better half of these for 6. The table then compares the baseline with
-the best recipe on dev, both after 6 minutes, for all seeds.
+those that are left (of eight, one), after 6 minutes, for all seeds.
 """
 
 import argparse
