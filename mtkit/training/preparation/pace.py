@@ -73,10 +73,10 @@ def fit_batches(
     fresh = min(_tokens_before_repeats(mixture, corpus) for mixture in mixtures or [uniform(corpus.sizes)])
     own, size, n_updates = cfg.model, *_fit_size(sizes, make_updater(cfg), corpus, n_batches, training_s)
 
-    def shrink(smaller: Mapping[str, int], why: str) -> None:
+    def choose(section: str, values: Mapping[str, float], why: str, sizes: Sequence[int] = sizes) -> None:
         nonlocal cfg, size, n_updates
-        reasons.update({f"model.{key}": f"{value}, because {why}" for key, value in smaller.items()})
-        cfg = cfg.model_copy(update={"model": cfg.model.model_copy(update=smaller)})
+        reasons.update({f"{section}.{key}": f"{value:g}, because {why}" for key, value in values.items()})
+        cfg = cfg.model_copy(update={section: getattr(cfg, section).model_copy(update=values)})
         size, n_updates = _fit_size(sizes, make_updater(cfg), corpus, n_batches, training_s)
 
     def would_leave(smaller: Mapping[str, int]) -> str:
@@ -88,20 +88,13 @@ def fit_batches(
 
     if cfg.task == "translate":
         if should_be_shallow(own, n_updates):
-            shrink(SHALLOW_MODEL, would_leave(SHALLOW_MODEL))
+            choose("model", SHALLOW_MODEL, would_leave(SHALLOW_MODEL))
         if should_have_shallow_decoder(own, cfg.model, n_epochs()):
-            shrink(SHALLOW_DECODER, f"the run makes {n_epochs():.1f} epochs")
+            choose("model", SHALLOW_DECODER, f"the run makes {n_epochs():.1f} epochs")
         if should_be_narrow(own, n_updates):
-            shrink(NARROW_MODEL, would_leave(NARROW_MODEL))
-        if should_have_r_drop(cfg, epochs := n_epochs()):
-            reasons.update(
-                {
-                    f"train.{key}": f"{value:g}, because the run makes {epochs:.0f} epochs without it"
-                    for key, value in R_DROP.items()
-                }
-            )
-            cfg = cfg.model_copy(update={"train": cfg.train.model_copy(update=R_DROP)})
-            size, n_updates = _fit_size([size], make_updater(cfg), corpus, n_batches, training_s)
+            choose("model", NARROW_MODEL, would_leave(NARROW_MODEL))
+        if should_have_r_drop(cfg, n_epochs()):
+            choose("train", R_DROP, f"the run makes {n_epochs():.0f} epochs without it", [size])
     if written is None:
         reasons["train.batch_tokens"] = f"{size}, for about {counted(n_updates, 'update')} in {duration_of(training_s)}"
     chosen: dict[str, Any] = {"batch_tokens": size}
