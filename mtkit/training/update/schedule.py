@@ -51,17 +51,17 @@ def r_drop_shares(cfg: TrainConfig) -> dict[float, float]:
 
 def fraction_done(cfg: TrainConfig, progress: Progress) -> float | None:
     """Return the used share of the nearest limit on steps, epochs, minutes or budget; None if there is none."""
-    shares = [
-        used / limit
-        for used, limit in (
-            (progress.step, cfg.max_steps),
-            (progress.epochs, cfg.max_epochs),
-            (progress.minutes, cfg.max_minutes),
-        )
-        if limit is not None
-    ]
-    of_budget = share_used(cfg, progress.timing)
-    return max(shares if of_budget is None else [*shares, of_budget], default=None)
+    return max((share for share in _shares_used(cfg, progress) if share is not None), default=None)
+
+
+def _shares_used(cfg: TrainConfig, progress: Progress) -> tuple[float | None, ...]:
+    """Return the used shares of the limits on steps, epochs, minutes and budget; None where there is no limit."""
+    return (
+        progress.step / cfg.max_steps if cfg.max_steps is not None else None,
+        progress.epochs / cfg.max_epochs if cfg.max_epochs is not None else None,
+        progress.minutes / cfg.max_minutes if cfg.max_minutes is not None else None,
+        share_used(cfg, progress.timing),
+    )
 
 
 def share_of_updates(cfg: TrainConfig, progress: Progress) -> float | None:
@@ -70,10 +70,8 @@ def share_of_updates(cfg: TrainConfig, progress: Progress) -> float | None:
     If the nearest limit is a time, an update with R-Drop takes twice as long as one before train.r_drop_from.
     """
     fraction = fraction_done(cfg, progress)
-    if fraction is None or not cfg.r_drop_from:
-        return fraction
-    untimed = cfg.model_copy(update={"budget": None, "max_minutes": None})
-    if fraction == fraction_done(untimed, progress):
+    of_steps, of_epochs, *_ = _shares_used(cfg, progress)
+    if fraction is None or fraction in (of_steps, of_epochs):
         return fraction
     return (min(fraction, cfg.r_drop_from) + fraction) / (cfg.r_drop_from + 1)
 
