@@ -93,8 +93,7 @@ def with_its_choices(cfg: Config, *, started: bool) -> Config:
     chosen: dict[str, Any] = {}
     if cfg.train.schedule == "auto" and theirs:  # a new run chooses when it is prepared
         chosen["schedule"] = theirs.decay
-        limits = (cfg.train.max_steps, cfg.train.max_epochs, cfg.train.max_minutes, cfg.train.budget)
-        if chosen["schedule"] == "cosine" and not any(limits):
+        if chosen["schedule"] == "cosine" and cfg.train.has_no_limit:
             raise ConfigError(
                 f"{cfg.run_dir}: this run's learning rate follows a cosine to its end (train.schedule); set max_steps, "
                 "max_epochs, max_minutes or budget"
