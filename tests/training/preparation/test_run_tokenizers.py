@@ -92,7 +92,7 @@ def test_a_run_tells_which_default_sizes_its_text_is_too_short_for(make_config, 
     for side in sides:
         assert f"{tokenizers[side == 'tgt'].vocab_size} of 8000" in reasons[f"tokenizer.{side}.vocab_size"]
     warnings = [record for record in caplog.records if record.levelname == "WARNING"]
-    assert len(warnings) == ("src" in written)  # nobody need worry about a size that nobody has written
+    assert len(warnings) == ("src" in written)  # a lowered default is nothing to worry about
 
 
 def test_models_that_are_there_are_kept(make_config, run_dir, log_text):
