@@ -93,11 +93,6 @@ def with_its_choices(cfg: Config, *, started: bool) -> Config:
     chosen: dict[str, Any] = {}
     if cfg.train.schedule == "auto" and theirs:  # a new run chooses when it is prepared
         chosen["schedule"] = theirs.decay
-        if chosen["schedule"] == "cosine" and cfg.train.has_no_limit:
-            raise ConfigError(
-                f"{cfg.run_dir}: this run's learning rate follows a cosine to its end (train.schedule); set max_steps, "
-                "max_epochs, max_minutes or budget"
-            )
     if theirs:
         if not isinstance(cfg.train.batch_tokens, int):
             chosen["batch_tokens"] = theirs.batch_tokens
