@@ -62,9 +62,9 @@ class TrainConfig(Section):
     lr: float = Field(
         1e-3,
         gt=0,
-        description="peak learning rate, reached at the end of the warm-up; for d_model up to 256 the default is 2e-3 "
-        "if auto chooses schedule_free, and with a budget also if you set it or if fewer than 2,000 updates fit; of a "
-        "translator with init_from it is 2e-4",
+        description="peak learning rate, reached at the end of the warm-up; for d_model up to 256 the default with "
+        "schedule_free is 2e-3 if the run has a budget or if only patience ends it, and with a budget for which fewer "
+        "than 2,000 updates fit it is 2e-3 in any case; of a translator with init_from it is 2e-4",
     )
     schedule: Literal["auto", "schedule_free", "inverse_sqrt", "cosine", "constant"] = Field(
         "auto",
@@ -189,7 +189,7 @@ class TrainConfig(Section):
         ge=1,
         le=1000,
         description="average this many of the last checkpoints instead of the best ones; the default is 1 "
-        "if auto chooses schedule_free for a budget, unless you set average_best",
+        "with a budget and schedule_free, unless you set average_best",
     )
 
     @model_validator(mode="after")

@@ -75,11 +75,12 @@ def learning_values(cfg: Config) -> dict[str, Any]:
         return {}
     if train.budget is None and not train.has_no_limit:
         return {}
-    is_free = train.schedule == "auto" and train.adam_betas[0] and not train.lr_floor  # which only a cosine has
     values: dict[str, Any] = {"guided_alignment": GUIDED_ALIGNMENT}
     written = train.model_fields_set - {"schedule"}  # it may be auto
-    if is_free:
-        values["schedule"] = "schedule_free"
+    schedule = train.schedule
+    if schedule == "auto" and train.adam_betas[0] and not train.lr_floor:  # which only a cosine has
+        values["schedule"] = schedule = "schedule_free"
+    if schedule == "schedule_free":
         if train.budget is None:  # otherwise the width is not yet known
             rate = faster_rate(train.model_copy(update=values), sys.maxsize, cfg.model.d_model)
             values |= {} if rate is None else {"lr": rate}

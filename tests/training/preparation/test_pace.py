@@ -169,6 +169,7 @@ def test_a_shallow_model_with_time_for_few_epochs_gets_one_decoder_layer(shaped,
     ("changes", "expected"),
     [
         ({}, ("schedule_free", 0.1)),
+        ({"schedule": "schedule_free"}, ("schedule_free", 0.1)),
         ({"schedule": "cosine"}, ("cosine", 0.1)),
         ({"guided_alignment": 0.0}, ("schedule_free", 0.0)),
         ({"ema": 0.9}, ("cosine", 0.0)),
@@ -186,7 +187,7 @@ def test_a_budget_chooses_how_a_translator_learns(make_config, changes, expected
     cfg = choose_learning(cfg, reasons)
     assert (cfg.train.schedule, cfg.train.guided_alignment) == expected
     is_mean = expected[0] == "schedule_free"
-    assert ("train.schedule" in reasons) == is_mean
+    assert ("train.schedule" in reasons) == (is_mean and "schedule" not in changes)
     assert cfg.train.average_last == (1 if is_mean and "average_best" not in changes else None)
 
 
@@ -194,6 +195,8 @@ def test_a_budget_chooses_how_a_translator_learns(make_config, changes, expected
     ("changes", "learning"),
     [
         ({}, ("schedule_free", 0.1, 2e-3)),
+        ({"schedule": "schedule_free"}, ("schedule_free", 0.1, 2e-3)),
+        ({"schedule": "schedule_free", "max_epochs": 3}, ("schedule_free", 0.0, 1e-3)),
         ({"model": {"d_model": 512, "n_heads": 8}}, ("schedule_free", 0.1, 1e-3)),
         ({"lr": 3e-4}, ("schedule_free", 0.1, 3e-4)),
         ({"max_epochs": 3}, ("inverse_sqrt", 0.0, 1e-3)),
