@@ -36,7 +36,7 @@ _FREE = (
     *("train." + key for key in ("suite", "threads", "device", "shard_above_gib")),
 )
 
-_CHOSEN = "# Chosen by mtkit, because the config leaves them out:\n"
+_CHOSEN = "# Chosen by mtkit for this run:\n"
 
 
 def check_run(cfg: Config, *, started: bool) -> None:

@@ -139,7 +139,7 @@ class RunPlan:
     memory: MemoryPlan
     time: TimePlan
     disk: DiskPlan
-    chosen: dict[str, str]  # each value that mtkit chooses because the config leaves it out, with its reason, by key
+    chosen: dict[str, str]  # each value that mtkit chooses or limits, with its reason, by key
     problem: str  # why training would refuse its budget; "" if it would not
     left_out: list[str]  # what the figures do not include, in words
     used_by_others: str | None = None  # "1.4 of 2 cores" during the probe, if that left too little
