@@ -24,11 +24,22 @@ def outputs_and_gradients(layer, x):
     return [y, x.grad, *(parameter.grad for parameter in layer.parameters())]
 
 
-@pytest.fixture(autouse=True, params=[False, True], ids=["others", "Intel"])
-def maker(request, monkeypatch):
+@pytest.fixture(autouse=True, params=[False, True], ids=["oneDNN", "MKL"])
+def is_mkl_faster(request, monkeypatch):
     """Each test on a processor for which oneDNN multiplies in float32, and on one for which it does not."""
-    monkeypatch.setattr(products, "made_by_intel", lambda: request.param)
+    monkeypatch.setattr(products, "mkl_is_faster", lambda: request.param)
     return request.param
+
+
+@pytest.mark.parametrize(
+    ("is_intel", "capability", "expected"),
+    [(True, "AVX512", True), (False, "AVX512", False), (False, "AVX2", True), (False, "DEFAULT", False)],
+)
+def test_mkl_multiplies_where_it_uses_all_instructions(is_intel, capability, expected, monkeypatch):
+    monkeypatch.undo()  # what the fixture does
+    monkeypatch.setattr(products, "made_by_intel", lambda: is_intel)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    assert products.mkl_is_faster.__wrapped__() is expected
 
 
 def both(bias=True, dtype=torch.float32, n_out=40):
@@ -112,7 +123,7 @@ class RectifiedBy(nn.Module):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_products_by_onednn_have_few_sizes(dtype, maker, monkeypatch):
+def test_products_by_onednn_have_few_sizes(dtype, is_mkl_faster, monkeypatch):
     sizes = []
     onednns = products.onednn_product
     monkeypatch.setattr(products, "onednn_product", lambda x, *rest: sizes.append(len(x)) or onednns(x, *rest))
@@ -120,7 +131,7 @@ def test_products_by_onednn_have_few_sizes(dtype, maker, monkeypatch):
     for n in range(1000, 1101):
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == torch.bfloat16):
             outputs_and_gradients(ours, torch.randn(n, 24))
-    is_used = onednn_multiplies(dtype) and not (maker and dtype == torch.float32)
+    is_used = onednn_multiplies(dtype) and not (is_mkl_faster and dtype == torch.float32)
     assert set(sizes) == ({1008, 1024, 1056, 1088, 1120} if is_used else set())
 
 
@@ -156,7 +167,7 @@ def test_a_batch_of_nothing_gives_nothing():
     assert ours(torch.empty(0, 24)).shape == (0, 40)
 
 
-@pytest.mark.parametrize("maker", [True], ids=["Intel"], indirect=True)  # of no effect in the other process
+@pytest.mark.parametrize("is_mkl_faster", [True], ids=["MKL"], indirect=True)  # of no effect in the other process
 def test_without_bf16_in_the_processor_torch_multiplies():
     program = """
 import torch

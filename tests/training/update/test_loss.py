@@ -20,10 +20,10 @@ def _in_one_pass_or_not(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
     monkeypatch.setattr(fused, "has_numba", lambda: request.param)
 
 
-@pytest.fixture(autouse=True, params=[True, False], ids=["Intel", "others"])
-def _maker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Multiply in float32 by MKL, as on Intel's processors, and by oneDNN, as on others."""
-    monkeypatch.setattr(products, "made_by_intel", lambda: request.param)
+@pytest.fixture(autouse=True, params=[True, False], ids=["MKL", "oneDNN"])
+def _library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Multiply in float32 by MKL and by oneDNN."""
+    monkeypatch.setattr(products, "mkl_is_faster", lambda: request.param)
 
 
 @pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
