@@ -42,8 +42,8 @@ class LabelEngine:
         self.decode = decode
         self.n_labels = model.output.out_features
         wanted = decode.exact_precision
-        self.model = quantize(model.to(self.device), wanted).eval()
         self.precision = supported_precision(wanted, self.device)
+        self.model = quantize(model.to(self.device), self.precision).eval()
         if self.precision != wanted:
             log.warning(f"decode.precision={decode.precision}: not supported here; using {self.precision}")
 

@@ -78,21 +78,28 @@ class NativeEngine:
         """
         self.device = torch.device(device)
         self._originals = [model.to(self.device) for model in models]
-        self.precision = supported_precision(precision, self.device)
+        self.precision, compiled = precision, self._compiled(precision)
+        if not compiled:  # the layers have other instructions than the loops
+            self.precision = supported_precision(precision, self.device)
         if self.precision != precision:
             where = "CPU" if self.device.type == "cpu" else "GPU"
             log.warning(
                 f"decode.precision={precision}: this {where} has no instructions for it; using {self.precision}"
             )
-        decoders = [ops.decoder(model, self.precision) for model in self._originals]
-        compiled = [decoder for decoder in decoders if decoder is not None]
-        self._decoders: Sequence[Decoder] = compiled if len(compiled) == len(models) else self.models
+            compiled = self._compiled(self.precision)
+        self._decoders: Sequence[Decoder] = compiled or self.models
         if self.device.type == "cuda":
             self._decoders = [with_graphs(model, log.warning) for model in self.models]
         self.shortlist = shortlist
         # Learned positions are limited; the other kinds are not.
         limits = [model.cfg.max_positions for model in models if model.cfg.positions == "learned"]
         self.max_positions = min(limits, default=None)
+
+    def _compiled(self, precision: str) -> list[Decoder]:
+        """Return compiled loops for the models in this precision; none if they do not support all of them."""
+        decoders = [ops.decoder(model, precision) for model in self._originals]
+        compiled = [decoder for decoder in decoders if decoder is not None]
+        return compiled if len(compiled) == len(decoders) else []
 
     @cached_property
     def models(self) -> list[Transformer]:

@@ -12,13 +12,12 @@ _Model = TypeVar("_Model", bound=nn.Module)
 
 
 def quantize(model: _Model, precision: str) -> _Model:
-    """Return a copy of the model whose linear layers compute in `supported_precision`; it shares all other weights.
+    """Return a copy of the model whose linear layers compute in this precision; it shares all other weights.
 
-    The copy is for inference on the device of the model. In fp32 its weights are the same but laid out for the
-    processor; if no layout is faster, return the model itself.
+    The copy is for inference on the device of the model, and slow if that lacks instructions for the precision: see
+    `supported_precision`. In fp32 its weights are the same but laid out for the processor; if no layout is faster,
+    return the model itself.
     """
-    device = next((weight.device for weight in model.parameters()), torch.device("cpu"))
-    precision = supported_precision(precision, device)
     linears = [module for module in model.modules() if isinstance(module, nn.Linear)]
     replacements = {id(linear): ops.inference_linear(linear, precision) for linear in linears}
     if all(replacements[id(linear)] is linear for linear in linears):

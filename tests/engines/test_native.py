@@ -10,6 +10,7 @@ from typing import cast
 
 import pytest
 import torch
+from tiny_models import tiny_transformer
 from torch import Tensor
 
 from mtkit.bundle import read_bundle
@@ -18,6 +19,7 @@ from mtkit.config.model import ModelConfig
 from mtkit.engines import native
 from mtkit.engines.native import NativeEngine, native_engine
 from mtkit.engines.steps import EnsembleStep, ModelStep
+from mtkit.model import ops
 from mtkit.model.transformer import Transformer
 from mtkit.search.hypothesis import Segment
 from mtkit.tokens.special_ids import BOS_ID, EOS_ID
@@ -95,7 +97,7 @@ def test_a_prefix_is_kept_and_what_follows_is_as_likely_as_the_model_says(model,
     ):
         assert hypothesis.ids[:2] == [7, 11]
         assert hypothesis.log_prob == pytest.approx(
-            log_prob([model], list(segment.ids), hypothesis.ids, hypothesis.finished), abs=1e-4
+            log_prob([model], list(segment.ids), hypothesis.ids, hypothesis.finished), rel=1e-5
         )
 
 
@@ -182,6 +184,8 @@ def test_a_sentence_with_clear_choices_is_decoded_once():
 
 @pytest.mark.parametrize(("asked", "used"), [("int8", "bf16"), ("bf16", "fp32"), ("fp32", "fp32")])
 def test_a_precision_without_instructions_is_replaced_with_a_warning(model, asked, used, monkeypatch, caplog):
+    monkeypatch.setattr(ops, "decoder", lambda *_: None)
+    monkeypatch.setattr(ops, "inference_linear", lambda linear, _: linear)
     monkeypatch.setattr(native, "supported_precision", lambda *_: used)
     with caplog.at_level(logging.WARNING, logger="mtkit"):
         engine = NativeEngine([model], precision=asked)
@@ -189,6 +193,15 @@ def test_a_precision_without_instructions_is_replaced_with_a_warning(model, aske
     warnings = [record.getMessage() for record in caplog.records]
     assert len(warnings) == (asked != used)
     assert all(f"decode.precision={asked}" in text and "CPU" in text and used in text for text in warnings)
+
+
+@pytest.mark.parametrize(("kinds", "used"), [(["sinusoidal"], "int8"), (["sinusoidal", "alibi"], "fp32")])
+def test_loops_multiply_in_int8_where_torch_cannot(kinds, used, monkeypatch):
+    if not ops.has_faster_decoder(ModelConfig(), "int8"):
+        pytest.skip("numba or the processor's instructions are missing")
+    monkeypatch.setattr(ops, "can_multiply", lambda precision, _: precision == "fp32")  # as with AVX2 alone
+    models = [tiny_transformer(20, positions=kind) for kind in kinds]
+    assert NativeEngine(models, precision="int8").precision == used
 
 
 def test_decoding_limits_the_kernels_that_are_kept(shared_bundle, monkeypatch):

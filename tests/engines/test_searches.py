@@ -63,7 +63,7 @@ def test_loops_find_what_the_layers_find_and_score_it_as_the_model_does(name, ki
     assert ids_of(hypotheses) == ids_by_layers(name, kind)
 
 
-@pytest.mark.skipif(not tiles.HAS_BYTES, reason="this processor lacks the instructions")
+@pytest.mark.skipif(not tiles.INTEGERS, reason="this processor lacks the instructions")
 @every_kind
 @every_search
 def test_in_int8_a_search_scores_what_it_finds_as_the_layers_in_int8_do(name, kind):

@@ -8,7 +8,10 @@ import torch.nn.functional as F
 from tiny_models import tiny_transformer
 from torch import Tensor, nn
 
+from mtkit.config.decoding import DecodeConfig
+from mtkit.engines.labels import LabelEngine
 from mtkit.model import ops
+from mtkit.model.cpu import packed
 from mtkit.model.cpu.packed import Int8Linear, PackedLinear
 from mtkit.model.quantization import quantize, supported_precision
 from mtkit.model.transformer import Transformer
@@ -29,6 +32,18 @@ def rows_of(n_rows: int, n_in: int) -> Tensor:
     return torch.randn(n_rows, n_in, generator=generator) * torch.rand(n_rows, 1, generator=generator) * 5
 
 
+@pytest.fixture(params=[torch.int8, torch.float32])
+def integers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The type that holds 8-bit integers, as on processors with and without instructions for them."""
+    can_multiply = packed.can_multiply
+    has = request.param == torch.int8
+    monkeypatch.setattr(packed, "can_multiply", lambda name: has if name == "int8" else can_multiply(name))
+
+
+held_either_way = pytest.mark.usefixtures("integers")
+
+
+@held_either_way
 @pytest.mark.parametrize("bias", [True, False])
 def test_int8_is_within_the_bound_of_its_rounding(bias: bool) -> None:
     layer, x = linear_layer(64, 48, bias=bias), rows_of(20, 64)
@@ -41,6 +56,7 @@ def test_int8_is_within_the_bound_of_its_rounding(bias: bool) -> None:
     assert error.mean() < 0.02 * layer(x).std()  # errors of random sign cancel: far below the bound
 
 
+@held_either_way
 def test_int8_is_exact_where_nothing_is_rounded() -> None:
     layer = linear_layer(16, 8)
     with torch.no_grad():
@@ -52,11 +68,13 @@ def test_int8_is_exact_where_nothing_is_rounded() -> None:
     torch.testing.assert_close(Int8Linear(layer)(x), expected.float(), rtol=1e-6, atol=1e-3)
 
 
+@held_either_way
 def test_int8_of_zeros_is_the_bias() -> None:
     layer = linear_layer(16, 8)
     assert torch.equal(Int8Linear(layer)(torch.zeros(3, 16)), layer.bias.detach().expand(3, 8))
 
 
+@held_either_way
 @pytest.mark.parametrize("n_rows", [1, 2, 7, 255, 300])
 def test_an_int8_row_does_not_depend_on_the_rows_beside_it(n_rows: int) -> None:
     fast, x = Int8Linear(linear_layer(64, 48)), rows_of(300, 64)
@@ -82,9 +100,10 @@ def small_model(**choices: Any) -> Transformer:
 @pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 1e-5), ("bf16", 0.04), ("int8", 0.04)])
 @torch.no_grad()
 def test_a_quantized_model_computes_nearly_what_the_model_does(
-    precision: str, tolerance: float, choices: dict[str, object], monkeypatch: pytest.MonkeyPatch
+    precision: str, tolerance: float, choices: dict[str, object]
 ) -> None:
-    monkeypatch.setattr(ops, "can_multiply", lambda precision, device: True)  # slow, but right anywhere
+    if precision == "bf16" and not packed.can_multiply("bf16"):
+        pytest.skip("this processor lacks the instructions")
     model = small_model(**choices)
     fast = quantize(model, precision)
     src, tgt = torch.randint(4, 20, (3, 9)), torch.randint(4, 20, (3, 12))
@@ -123,12 +142,13 @@ def test_quantizing_replaces_every_linear_layer_and_leaves_the_model_as_it_was()
     ],
 )
 def test_a_processor_without_the_instructions_gets_the_next_more_exact_precision(
-    capabilities: dict[str, bool], asked: str, given: str, monkeypatch: pytest.MonkeyPatch
+    capabilities: dict[str, bool], asked: Any, given: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities, raising=False)
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
+    monkeypatch.setattr(packed, "onednn_multiplies", lambda dtype: True)
     assert supported_precision(asked, torch.device("cpu")) == given
     made = []
     monkeypatch.setattr(ops, "inference_linear", lambda layer, precision: made.append(precision) or layer)
-    quantize(small_model(), asked)
+    assert LabelEngine(small_model(), DecodeConfig(precision=asked)).precision == given
     assert set(made) == {given}

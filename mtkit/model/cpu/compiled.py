@@ -22,7 +22,7 @@ _MOST_CHOICES = 32  # to choose more tokens, the loop that inserts them would ta
 
 def can_compile(cfg: ModelConfig, precision: str) -> bool:
     """Return whether the loops know all parts of a `Transformer`, and the processor the instructions."""
-    return not cfg.without_loops and {"fp32": tiles.HAS_FLOATS, "int8": tiles.HAS_BYTES}.get(precision, False)
+    return not cfg.without_loops and {"fp32": tiles.HAS_FLOATS, "int8": bool(tiles.INTEGERS)}.get(precision, False)
 
 
 class CompiledTransformer:
@@ -41,8 +41,7 @@ class CompiledTransformer:
         self._aligning = model.alignment_layer, model.n_aligning_heads
         self._hidden_ids: tuple[int, ...] = model.hidden_ids
         self._end_id: int = model.end_id
-        of_bytes = precision == "int8"
-        like = np.empty(0, np.uint8 if of_bytes else np.float32)
+        like = np.empty(0, tiles.INTEGERS[0] if precision == "int8" else np.float32)
         is_rotary = self.cfg.positions == "rotary"
         self._src_positions, self._tgt_positions = (
             [model.encoder_layers[0].self_attention.rotary] * 2  # the same table in all layers
@@ -52,7 +51,7 @@ class CompiledTransformer:
         activation = decoding.ACTIVATIONS.index(self.cfg.activation)
         shape = self.cfg.n_heads, self.cfg.norm_position == "pre", is_rotary, activation
         self._encoder = decoding.Stack(
-            *pack_products(list(_encoder_products(model)), of_bytes=of_bytes),
+            *pack_products(list(_encoder_products(model)), like.dtype),
             pack_norms(_norms(model.encoder_layers, model.encoder_norm)),
             _array(model.src_embedding.weight),
             _array(self._src_positions.table),
@@ -61,7 +60,7 @@ class CompiledTransformer:
             *shape,
         )
         self._decoder = decoding.Stack(
-            *pack_products(list(_decoder_products(model)), of_bytes=of_bytes),
+            *pack_products(list(_decoder_products(model)), like.dtype),
             pack_norms(_norms(model.decoder_layers, model.decoder_norm)),
             _array(model.tgt_embedding.weight),
             _array(self._tgt_positions.table),
@@ -210,10 +209,10 @@ class CompiledOutput(InferenceLinear):
     """The projection of hidden states onto the vocabulary."""
 
     def __init__(self, weight: Tensor, bias: Tensor, like: NDArray[np.generic]) -> None:
-        """like: an empty array, of uint8 for products in 8-bit integers, else of float32."""
+        """like: an empty array of the type of x: one of `tiles.INTEGERS` for products in 8-bit integers, or float32."""
         super().__init__()
         self._like = like
-        self._products = pack_products([(weight, bias)], of_bytes=like.dtype == np.uint8)
+        self._products = pack_products([(weight, bias)], like.dtype)
 
     @property
     def n_outputs(self) -> int:

@@ -4,8 +4,8 @@ Each is one function over all layers, because on a CPU small operations wait for
 a sentence gets depends on nothing but the sentence and the model, to the last bit: products are by row (see
 `mtkit.model.cpu.tiles`), attention looks at a sentence's own positions, and there is no padding.
 
-Weights come as `mtkit.model.cpu.packing` lays them out. The inputs of products are float32, or uint8 with a scale for
-each row.
+Weights come as `mtkit.model.cpu.packing` lays them out. The inputs of products are float32, or integers from 1 to 255
+with a scale for each row.
 """
 
 from typing import Any, NamedTuple
@@ -66,7 +66,7 @@ def _padded(n):
 
 @inlined
 def _fours(n):
-    """Return n rounded up to a multiple of four, which bytes are multiplied together."""
+    """Return n rounded up to a multiple of four, as many bytes as are multiplied together."""
     return -(-n // 4) * 4
 
 
@@ -100,7 +100,7 @@ def _put_input(inputs, scales, i, row):
 
 @overload(_put_input, jit_options=INLINE)
 def _put_input_overload(inputs, scales, i, row):
-    if inputs.dtype == types.uint8:
+    if inputs.dtype in (types.uint8, types.int16):
 
         def quantize(inputs, scales, i, row):
             # As `Int8Linear`: the largest magnitude becomes 127. To that, 128 is added, since the processor multiplies

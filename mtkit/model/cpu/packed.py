@@ -69,14 +69,16 @@ class Int8Linear(InferenceLinear):
     """A linear layer in 8-bit integers: a fixed scale for each output, and a scale for each row of x, made per call.
 
     Both are symmetric: the largest magnitude becomes 127. The sums are exact integers, so a row's result does not
-    depend on the other rows.
+    depend on the other rows. On processors where torch multiplies bytes one by one, float32 holds the integers. Sums
+    are exact there up to 2^24, which a thousand inputs cannot exceed.
     """
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
         weight = linear.weight.detach().float()
         scale = weight.abs().amax(1).clamp_min_(1e-12) / _LEVELS
-        self.weight = (weight / scale[:, None]).round_().to(torch.int8).t()  # (n_in, n_out)
+        kind = torch.int8 if can_multiply("int8") else torch.float32
+        self.weight = (weight / scale[:, None]).round_().to(kind).t()  # (n_in, n_out)
         self.scale = scale
         bias = linear.bias
         self.bias = torch.zeros_like(scale) if bias is None else bias.detach().float()
@@ -92,8 +94,9 @@ class Int8Linear(InferenceLinear):
 
     def _product(self, rows: Tensor, y: Tensor) -> None:
         row_scale = torch.add(self.smallest, rows.abs().amax(1, keepdim=True), alpha=1 / _LEVELS)
-        quantized = rows.div(row_scale).round_().to(torch.int8)
-        sums = torch._int_mm(quantized, self.weight).float()
+        quantized = rows.div(row_scale).round_().to(self.weight.dtype)
+        is_float = quantized.is_floating_point()
+        sums = quantized @ self.weight if is_float else torch._int_mm(quantized, self.weight).float()
         torch.addcmul(self.bias, sums.mul_(row_scale), self.scale, out=y)
 
     def select_outputs(self, ids: Tensor) -> "Int8Linear":

@@ -1,14 +1,14 @@
 """Weights of a Transformer's encoder or decoder, laid out for `mtkit.model.cpu.decoding`."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from mtkit.model.cpu.tiles import PANEL
+from mtkit.model.cpu.tiles import PANEL, STEP
 
 _LINE = 64  # bytes of a line in the processor's caches: a vector of AVX-512
 
@@ -17,8 +17,8 @@ class Products(NamedTuple):
     """The weights of several products, in panels: the weights of a panel's outputs for one input lie together.
 
     table: (products, 5), int64: the first byte of its weights; the first of its numbers; the rounds of a sum, each of
-    one float32 or four bytes; its panels; its outputs. numbers: each product's bias, then for bytes the scales of its
-    outputs and what their sums are too large by (int32), because 128 was added to the inputs.
+    one float32, four bytes or two int16; its panels; its outputs. numbers: each product's bias, then for integers the
+    scales of its outputs and what their sums are too large by (int32), because 128 was added to the inputs.
     """
 
     weights: NDArray[np.uint8]
@@ -26,14 +26,15 @@ class Products(NamedTuple):
     table: NDArray[np.int64]
 
 
-def pack_products(layers: Sequence[tuple[Tensor, Tensor | None]], *, of_bytes: bool) -> Products:
+def pack_products(layers: Sequence[tuple[Tensor, Tensor | None]], kind: np.dtype[Any]) -> Products:
     """Lay out products x W^T + b, given as W (n_out, n_in) and b (n_out,).
 
-    of_bytes: round the weights to 8-bit integers, as `Int8Linear` does.
+    kind: the type of x: float32, or one of `tiles.INTEGERS`, for which the weights are rounded to 8-bit integers as
+    `Int8Linear` does.
     """
     panels, numbers, table, n_bytes, n_numbers = [], [], [], 0, 0
     for weight, bias in layers:
-        packed, own = _pack(weight.detach().float(), bias, of_bytes)
+        packed, own = _pack(weight.detach().float(), bias, kind)
         n_panels, n_rounds = packed.shape[:2]
         table.append([n_bytes, n_numbers, n_rounds, n_panels, weight.size(0)])
         panels.append(packed.reshape(-1).view(np.uint8))
@@ -42,14 +43,14 @@ def pack_products(layers: Sequence[tuple[Tensor, Tensor | None]], *, of_bytes: b
     return Products(_aligned(np.concatenate(panels)), np.concatenate(numbers), np.array(table, dtype=np.int64))
 
 
-def _pack(weight: Tensor, bias: Tensor | None, of_bytes: bool) -> tuple[NDArray[np.generic], NDArray[np.float32]]:
-    """Return a product's panels (panels, rounds, PANEL, 1 or 4), and its numbers."""
+def _pack(weight: Tensor, bias: Tensor | None, kind: np.dtype[Any]) -> tuple[NDArray[np.generic], NDArray[np.float32]]:
+    """Return a product's panels (panels, rounds, PANEL, inputs of a round), and its numbers."""
     n_out, n_in = weight.shape
-    n_panels, per_round = -(-n_out // PANEL), 4 if of_bytes else 1
+    n_panels, per_round = -(-n_out // PANEL), STEP // kind.itemsize
     numbers = torch.zeros(3, n_panels * PANEL)
     if bias is not None:
         numbers[0, :n_out] = bias.detach().float()
-    if of_bytes:
+    if kind != np.float32:
         scale = weight.abs().amax(1).clamp_min_(1e-12) / 127
         weight = (weight / scale[:, None]).round_()
         numbers[1, :n_out] = scale
@@ -57,8 +58,8 @@ def _pack(weight: Tensor, bias: Tensor | None, of_bytes: bool) -> tuple[NDArray[
     padded = weight.new_zeros(n_panels * PANEL, -(-n_in // per_round) * per_round)
     padded[:n_out, :n_in] = weight
     panels = padded.view(n_panels, PANEL, -1, per_round).transpose(1, 2).contiguous()
-    panels = panels.to(torch.int8) if of_bytes else panels
-    return panels.numpy(), numbers.flatten().numpy()
+    signed = np.int8 if kind == np.uint8 else kind
+    return panels.numpy().astype(signed, copy=False), numbers.flatten().numpy()
 
 
 def select_outputs(product: Products, ids: NDArray[np.int64]) -> Products:
