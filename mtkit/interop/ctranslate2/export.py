@@ -22,7 +22,15 @@ from mtkit.engines.native import NativeEngine
 from mtkit.errors import MtkitError
 from mtkit.files import atomic_folder
 from mtkit.interop.handover import README, write_readme
-from mtkit.interop.parity import ComparedText, Comparison, Parity, Tolerance, measure_parity, measure_types
+from mtkit.interop.parity import (
+    ComparedText,
+    Comparison,
+    Parity,
+    Tolerance,
+    measure_parity,
+    measure_types,
+    remark_on,
+)
 from mtkit.interop.support import Quantization, export_problems
 from mtkit.interop.vocabulary import with_exchanged, with_language_tokens
 from mtkit.model.attention import CrossAttention, SelfAttention
@@ -139,7 +147,8 @@ def write_compared(
         parity = replace(parity, agreement_by_type=agreements)
     if failures := parity.failures(tolerance):
         raise MtkitError(
-            f"the {quantization} export differs too much from the model and is not written: {'; '.join(failures)}"
+            f"the {quantization} export{remark_on(parity.computes_in)} differs too much from the model and is not "
+            f"written: {'; '.join(failures)}"
         )
     (folder / CERTIFICATE).write_text(json.dumps(parity.as_json(), indent=2) + "\n", encoding="utf-8")
     return parity
