@@ -7,9 +7,10 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from mtkit.cores import made_by_intel
-from mtkit.runtime import bound_kernel_stores, log_missing_loops
+from mtkit.runtime import bound_kernel_stores, log_missing_loops, warn_of_slow_precision
 
 STORES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 
@@ -80,3 +81,19 @@ def test_parts_without_compiled_loops_are_named(caplog):
     assert not caplog.text
     log_missing_loops(["model.positions=alibi"])
     assert "model.positions=alibi" in caplog.text and "five times" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("precision", "capabilities", "warns"),
+    [
+        ("bf16", {"avx2": True, "avx512_bf16": False, "amx_bf16": False}, True),
+        ("bf16", {"avx2": True, "avx512_bf16": True, "amx_bf16": False}, False),
+        ("bf16", {"avx2": True, "avx512_bf16": False, "amx_bf16": True}, False),
+        ("fp32", {"avx2": True, "avx512_bf16": False, "amx_bf16": False}, False),
+        ("bf16", {"neon": True}, False),  # other processors may have other instructions for it
+    ],
+)
+def test_a_written_precision_that_the_processor_lacks_is_reported(precision, capabilities, warns, monkeypatch, caplog):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities, raising=False)
+    warn_of_slow_precision(precision, torch.device("cpu"))
+    assert ("train.precision=bf16" in caplog.text) == warns

@@ -33,6 +33,7 @@ from mtkit.runtime import (
     log_missing_loops,
     log_missing_numba,
     set_threads,
+    warn_of_slow_precision,
 )
 from mtkit.tokens.tokenizer import Tokenizer
 from mtkit.training.preparation.auto_batch import available_memory
@@ -100,6 +101,7 @@ def prepare(
     check_file_names(cfg)
     device = processes.device(choose_device(cfg.train.device))
     precision = choose_precision(cfg.train.precision, device)
+    warn_of_slow_precision(precision, device)
     n_threads = set_threads(cfg.train.threads or processes.threads)
     bound_kernel_stores(n_threads)
     reasons: dict[str, str] = {}
