@@ -125,7 +125,7 @@ def log_missing_loops(parts: Sequence[str]) -> None:
 
 
 def _vectors() -> str:
-    """Return the vector instructions that torch uses, and whether MKL uses all of them: on Intel's processors alone."""
+    """Return the vector instructions that torch uses, and whether Intel made the processor, which MKL asks, too."""
     return torch.backends.cpu.get_cpu_capability() + (" of Intel" if made_by_intel() else "")
 
 

@@ -93,7 +93,7 @@ def _check_undistilled(cfg: Config, folder: Path) -> None:
 def in_fast_precision(members: Sequence[BundleFiles], device: str) -> Sequence[BundleFiles]:
     """Return the teachers for the native engine in int8, if that is faster here and loses at most 0.5 BLEU.
 
-    Other translations may lose less. But in int8 a teacher translates about twice as many lines in the same time, and
+    Other translations may lose less. But in int8 a teacher translates up to twice as many lines in the same time, and
     these are worth more to a student.
     """
     loss = loss_in_int8(members, device)

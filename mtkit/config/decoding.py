@@ -122,7 +122,8 @@ class DecodeConfig(Section):
     precision: Literal["auto", "fp32", "bf16", "int8"] = Field(
         "auto",
         description="number format of the native engine's matrix products. fp32 is exact, int8 is the fastest on a "
-        "CPU with VNNI, AVX2 or AMX; if the device lacks a format, mtkit warns and uses the next more precise one. "
+        "CPU with VNNI or AMX, and with AVX2 for translators with compiled loops (extra fast); where a format is not "
+        "fast, mtkit warns and uses the next more precise one. "
         "auto: int8 if engine is auto, too, and the loss on dev rises by at most 0.005 nats; else fp32",
     )
     threads: int | None = Field(

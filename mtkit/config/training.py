@@ -62,9 +62,9 @@ class TrainConfig(Section):
     lr: float = Field(
         1e-3,
         gt=0,
-        description="peak learning rate, reached at the end of the warm-up; for d_model up to 256 the default with "
-        "schedule_free is 2e-3 if the run has a budget or if only patience ends it, and with a budget for which fewer "
-        "than 2,000 updates fit it is 2e-3 in any case; of a translator with init_from it is 2e-4",
+        description="peak learning rate, reached at the end of the warm-up; for d_model up to 256 the default is 2e-3 "
+        "with a budget, if schedule is schedule_free or fewer than 2,000 updates fit, and for a translator with "
+        "schedule_free that only patience ends; of a translator with init_from it is 2e-4",
     )
     schedule: Literal["auto", "schedule_free", "inverse_sqrt", "cosine", "constant"] = Field(
         "auto",
@@ -188,8 +188,8 @@ class TrainConfig(Section):
         None,
         ge=1,
         le=1000,
-        description="average this many of the last checkpoints instead of the best ones; the default is 1 "
-        "with a budget and schedule_free, unless you set average_best",
+        description="average this many of the last checkpoints instead of the best ones; the default of "
+        "a translator without init_from is 1 with a budget and schedule_free, unless you set average_best",
     )
 
     @model_validator(mode="after")

@@ -79,13 +79,11 @@ class NativeEngine:
         self.device = torch.device(device)
         self._originals = [model.to(self.device) for model in models]
         self.precision, compiled = precision, self._compiled(precision)
-        if not compiled:  # the layers have other instructions than the loops
+        if not compiled:
             self.precision = supported_precision(precision, self.device)
         if self.precision != precision:
-            where = "CPU" if self.device.type == "cpu" else "GPU"
-            log.warning(
-                f"decode.precision={precision}: this {where} has no instructions for it; using {self.precision}"
-            )
+            where = "CPU with these models and packages" if self.device.type == "cpu" else "GPU"
+            log.warning(f"decode.precision={precision}: not fast on this {where}; using {self.precision}")
             compiled = self._compiled(self.precision)
         self._decoders: Sequence[Decoder] = compiled or self.models
         if self.device.type == "cuda":

@@ -14,7 +14,6 @@ from mtkit.config.decoding import DecodeConfig
 from mtkit.engines.ctranslate2 import CTranslate2Engine
 from mtkit.evaluation.metrics.scores import corpus_bleu
 from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
-from mtkit.model import ops
 from mtkit.pair_files.lines import windows
 from mtkit.pair_files.pairs import Pair
 from mtkit.scoring.scoring import native_models, token_log_probs
@@ -54,9 +53,12 @@ def remark_on(computes_in: str) -> str:
 
     The log-probabilities of a random model differed by 0.14 nats a token in int8 with AVX2, and by 0.01 with VNNI.
     """
-    if "int8" not in computes_in or ops.can_multiply("int8", torch.device("cpu")):
+    capabilities = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+    if "int8" not in computes_in or "avx512_vnni" not in capabilities:  # torch names it on x86 only
         return ""
-    return " (CTranslate2 is less exact in int8 on this processor, which lacks VNNI)"
+    if any(capabilities.get(name) for name in ("avx512_vnni", "avx_vnni", "amx_int8")):
+        return ""
+    return " (CTranslate2 is less exact in int8 on this processor, which lacks VNNI: try another one)"
 
 
 def _tolerance_of(computes_in: str) -> Tolerance:

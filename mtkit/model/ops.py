@@ -282,7 +282,7 @@ def has_faster_decoder(cfg: ModelConfig, precision: str) -> bool:
 
 @_or_faster
 def can_multiply(precision: str, device: torch.device) -> bool:
-    """Return whether the device has instructions for products in this precision (fp32, bf16 or int8)."""
+    """Return whether torch multiplies fast in this precision (fp32, bf16 or int8) on the device."""
     if precision == "bf16":
         return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
     return precision == "fp32"

@@ -37,7 +37,7 @@ from mtkit.translation.translator import Translator
 
 _PRECISIONS = "fp32", "int8"
 _NEVER = -1e4  # nats: the log-probability of a token that the model cannot write is below this
-_INT8_COST = 0.75  # of a validation: a translation in int8 takes a third to two thirds of the time, a loss little
+_INT8_COST = 0.75  # of a validation: a translation in int8 takes a third of the time or more, a loss little
 _BY_HAND = "`mtkit export --to ctranslate2` adds it"
 _LINES = 200  # of all dev sets, to compare both engines on
 # A single near tie that the engines decide differently is not an error; the probabilities must agree as in any export.
@@ -84,8 +84,9 @@ def cost_in_validations(cfg: Config, device: torch.device, n_pairs: int) -> floa
 def add_int8_scores(run: Prepared) -> None:
     """Add the BLEU on each dev set in fp32 and in int8 to the bundle, if the config can use it.
 
-    This is done even if the budget is used up: it takes half of a validation, and without it the model would always
-    translate at a third to two thirds of its speed. A run on a GPU with a budget skips it, because its CPU may be slow.
+    This is done even if the budget is used up: it takes less than a validation, and without it the model would always
+    translate more slowly, with VNNI at less than half of its speed. A run on a GPU with a budget skips it, because its
+    CPU may be slow.
     """
     if not wants_int8(run.cfg):
         return

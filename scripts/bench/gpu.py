@@ -33,7 +33,7 @@ from mtkit.distributed.launch import processes_of_job
 from mtkit.engines.steps import ModelStep
 from mtkit.model.gpu.graphs import with_graphs
 from mtkit.model.inference import Decoder
-from mtkit.model.quantization import quantize
+from mtkit.model.quantization import quantize, supported_precision
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import Precision, autocast, choose_device
 from mtkit.search.beam import search
@@ -244,7 +244,7 @@ def sentences_per_s(
 
 def decoder_of(model: Transformer, device: torch.device, precision: Precision) -> Decoder:
     """What the native engine decodes with on a GPU; on a CPU the layers."""
-    quantized = quantize(model, precision)
+    quantized = quantize(model, supported_precision(precision, device))
     return with_graphs(quantized, say) if device.type == "cuda" else quantized
 
 

@@ -104,7 +104,8 @@ def _put_input_overload(inputs, scales, i, row):
 
         def quantize(inputs, scales, i, row):
             # As `Int8Linear`: the largest magnitude becomes 127. To that, 128 is added, since the processor multiplies
-            # unsigned by signed bytes. Integers are compared, not floats: the compiler vectorises only those.
+            # unsigned by signed bytes; int16 gets the same numbers. Integers are compared, not floats: the compiler
+            # vectorises only those.
             target, bits, largest = inputs[i], row.view(np.int32), np.int32(0)
             for j in range(bits.size):
                 largest = max(largest, np.int32(bits[j] & np.int32(0x7FFFFFFF)))

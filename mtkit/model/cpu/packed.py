@@ -14,7 +14,7 @@ _ROWS_AT_ONCE = 256  # intermediate results of this many rows fit into the proce
 
 
 def can_multiply(precision: str) -> bool:
-    """Return whether this CPU has instructions for products in this precision (fp32, bf16 or int8)."""
+    """Return whether torch multiplies fast in this precision (fp32, bf16 or int8) on this CPU."""
     if precision == "int8":
         return _has("avx512_vnni", "avx_vnni", "amx_int8") and has_onednn()
     return precision == "fp32" or (_has("avx512_bf16", "amx_bf16") and onednn_multiplies(torch.bfloat16))
@@ -70,7 +70,7 @@ class Int8Linear(InferenceLinear):
 
     Both are symmetric: the largest magnitude becomes 127. The sums are exact integers, so a row's result does not
     depend on the other rows. On processors where torch multiplies bytes one by one, float32 holds the integers. Sums
-    are exact there up to 2^24, which a thousand inputs cannot exceed.
+    are exact there up to 2^24: 1,040 inputs cannot exceed that, and more inputs hardly ever do.
     """
 
     def __init__(self, linear: nn.Linear) -> None:

@@ -4,8 +4,8 @@ A product consists of tiles: ROWS rows of x times PANEL outputs, whose sums stay
 over the inputs. numba's own loops do not keep the sums there, and they do not use the processor's instructions for
 products of integers. We therefore write a tile in LLVM's language, which numba compiles to machine code.
 
-8-bit integers take four times as many products in an instruction as float32, where the processor has VNNI. Others
-multiply them as 16-bit integers, twice as many as float32. Both add up integers, so the sums are the same.
+With VNNI, an instruction multiplies four times as many 8-bit integers as float32 numbers. Other processors multiply
+them as 16-bit integers, twice as many as float32. Both add up integers, so the sums are the same.
 
 Each sum adds its products one input after the other for any number of rows, so a row's result does not depend on the
 other rows, to the last bit.
@@ -91,7 +91,7 @@ def _add_up(emit, rows, panel, n_rounds, kind):
 
 
 def _put_out(emit, totals, targets, bias, numbers, end):
-    """Emit what follows the loop: scale the sums of bytes, add the bias, and store, or whatever end says.
+    """Emit what follows the loop: scale the sums of integers, add the bias, and store, or whatever end says.
 
     targets: the address of each row of out. numbers: for integers the addresses of the rows' scales, and of the
     outputs' scales and offsets, else None.
