@@ -245,8 +245,8 @@ def test_less_than_three_epochs_have_no_dropout(make_config, monkeypatch, n_upda
 @pytest.mark.parametrize(
     ("training_s", "changes", "n_updates", "weight"),
     [
-        (99, {}, 99, 0.0),  # 99 x 20 of the 100 slots
-        (100.5, {}, 65, 3.0),  # twenty epochs: 30 updates, and 35 of two seconds
+        (84, {}, 84, 0.0),  # 84 x 20 of the 100 slots
+        (85.5, {}, 55, 3.0),  # seventeen epochs: 25 updates, and 30 of two seconds
         (100, {"r_drop": 0.0}, 100, 0.0),  # a written value stands
         (100, {"patience": 4}, 100, 0.0),  # the run could stop before R-Drop begins
         (100, {"init_from": "start"}, 100, 0.0),
@@ -271,7 +271,7 @@ def test_a_run_that_sees_its_pairs_often_gets_r_drop(make_config, monkeypatch, t
         Config.model_validate(values), TEN_PAIRS, lambda cfg: cast(Any, Machine(cfg)), training_s, 1, reasons=reasons
     )
     assert (fitting, cfg.train.r_drop, cfg.train.r_drop_from) == (n_updates, weight, 0.3 if weight else 0.0)
-    assert ("20 epochs" in reasons.get("train.r_drop", "")) == bool(weight)
+    assert ("17 epochs" in reasons.get("train.r_drop", "")) == bool(weight)
     kept = {f"train.{key}" for key in (*rule.KEYS_OF_TRAIN, "batch_tokens")}
     assert {key for key in reasons if key.startswith("train.")} <= kept, "a resumed run needs them"
 
