@@ -22,9 +22,10 @@ def choose_engine(
     """Return the engine that the first member's decode.engine names.
 
     `auto` takes the fastest one of equal quality. On a CPU, the compiled loops of the native engine are faster than
-    CTranslate2 with the same number format, by a tenth or more. int8 is two to three times as fast as float32 with
-    VNNI, and up to twice as fast without it. CTranslate2 comes first on a GPU, for models that the loops do not know,
-    and where starting fast matters.
+    CTranslate2 with the same number format, by a tenth or more. Only in int8 without VNNI, where CTranslate2 is
+    inexact, a beam search is just as fast in both. int8 is two to three times as fast as float32 with VNNI, and up to
+    twice as fast without it. CTranslate2 comes first on a GPU, for models that the loops do not know, and where
+    starting fast matters.
 
     members: the models, more than one for an ensemble. threads: CPU threads; None leaves their number as it is.
     starts_soon: the text is so short that startup takes most of the time, so prefer CTranslate2, which needs no torch.
