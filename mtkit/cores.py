@@ -1,4 +1,4 @@
-"""Detect what this process computes with: the processor's cores and maker, and numba, which compiles for it."""
+"""Detect what this process computes with: the processor's cores, maker and instructions, and numba."""
 
 import math
 import os
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from multiprocessing.context import SpawnContext
 
 _PROC = Path("/proc")
+# Instructions of x86 processors that multiply numbers of these formats, by torch's names for them; one is enough.
+_MULTIPLY = {"int8": ("avx512_vnni", "avx_vnni", "amx_int8"), "bf16": ("avx512_bf16", "amx_bf16")}
 
 
 def usable_cores() -> int:
@@ -129,6 +131,18 @@ def spawn_context() -> "SpawnContext":
 
     os.environ["PYTHONSAFEPATH"] = "1"
     return multiprocessing.get_context("spawn")
+
+
+def has_instructions_for(number_format: str) -> bool | None:
+    """Return whether the processor has instructions that multiply numbers of this format: int8 or bf16.
+
+    None for a processor that is not x86, of which torch names other instructions or none.
+    """
+    import torch  # here: the processes that clean text need no torch
+
+    capabilities = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+    answers = [capabilities[name] for name in _MULTIPLY[number_format] if name in capabilities]
+    return any(answers) if answers else None
 
 
 @cache

@@ -2,15 +2,15 @@
 
 import ctypes
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from mmap import PAGESIZE
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 
 from mtkit.console import log
-from mtkit.cores import made_by_intel, numba_error, numba_version, usable_cores
+from mtkit.cores import has_instructions_for, made_by_intel, numba_error, numba_version, usable_cores
 from mtkit.errors import MtkitError
 
 Precision = Literal["fp32", "bf16", "fp16"]
@@ -50,7 +50,7 @@ def choose_precision(name: str, device: torch.device) -> Precision:
         return name
     if device.type == "cuda":
         return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
-    if device.type == "cpu" and _cpu_multiplies_bf16():
+    if device.type == "cpu" and has_instructions_for("bf16"):
         return "bf16"
     return "fp32"
 
@@ -62,22 +62,13 @@ def warn_of_slow_precision(precision: Precision, device: torch.device) -> None:
     """
     if device.type == "cuda":
         is_slow = not torch.cuda.is_bf16_supported(including_emulation=False)
-    else:  # torch names these instructions on x86 only
-        is_slow = device.type == "cpu" and "avx512_bf16" in _cpu_capabilities() and not _cpu_multiplies_bf16()
+    else:
+        is_slow = device.type == "cpu" and has_instructions_for("bf16") is False
     if precision == "bf16" and is_slow:
         log.warning(
             f"train.precision=bf16: this {'GPU' if device.type == 'cuda' else 'CPU'} has no instructions for it, so "
             "training is slow; with train.precision=auto, mtkit takes the fastest precision"
         )
-
-
-def _cpu_multiplies_bf16() -> bool:
-    capabilities = _cpu_capabilities()
-    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
-
-
-def _cpu_capabilities() -> Mapping[str, Any]:
-    return torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
 
 
 def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:

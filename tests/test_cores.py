@@ -5,9 +5,10 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from mtkit import cores
-from mtkit.cores import CpuTime, usable_cores
+from mtkit.cores import CpuTime, has_instructions_for, usable_cores
 
 COUNT = [sys.executable, "-c", "from mtkit.cores import usable_cores; print(usable_cores())"]
 
@@ -150,3 +151,18 @@ def test_threads_sleep_soon_unless_the_user_says_otherwise(users, in_force):
     rest = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}
     done = subprocess.run([sys.executable, "-c", WAITING], env=rest | users, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == in_force
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "for_int8", "for_bf16"),
+    [
+        ({"avx2": True, "avx_vnni": True, "avx512_vnni": False, "avx512_bf16": False}, True, False),
+        ({"avx512_vnni": True, "avx512_bf16": False, "amx_bf16": True}, True, True),
+        ({"avx512_vnni": False, "amx_int8": False, "avx512_bf16": False}, False, False),
+        ({"neon": True}, None, None),
+        ({}, None, None),
+    ],
+)
+def test_a_processor_has_instructions_for_a_format_or_is_not_known(monkeypatch, capabilities, for_int8, for_bf16):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities, raising=False)
+    assert (has_instructions_for("int8"), has_instructions_for("bf16")) == (for_int8, for_bf16)

@@ -7,10 +7,9 @@ from difflib import SequenceMatcher
 from itertools import chain
 from typing import Any
 
-import torch
-
 from mtkit.alignment.forced import ForcedPair
 from mtkit.config.decoding import DecodeConfig
+from mtkit.cores import has_instructions_for
 from mtkit.engines.ctranslate2 import CTranslate2Engine
 from mtkit.evaluation.metrics.scores import corpus_bleu
 from mtkit.evaluation.metrics.settings import MetricSettings, tokenizer_for
@@ -53,10 +52,7 @@ def remark_on(computes_in: str) -> str:
 
     The log-probabilities of a random model differed by 0.14 nats a token in int8 with AVX2, and by 0.01 with VNNI.
     """
-    capabilities = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
-    if "int8" not in computes_in or "avx512_vnni" not in capabilities:  # torch names it on x86 only
-        return ""
-    if any(capabilities.get(name) for name in ("avx512_vnni", "avx_vnni", "amx_int8")):
+    if "int8" not in computes_in or has_instructions_for("int8") is not False:
         return ""
     return " (CTranslate2 is less exact in int8 on this processor, which lacks VNNI: try another one)"
 

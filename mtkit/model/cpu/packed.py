@@ -5,6 +5,7 @@ import copy
 import torch
 from torch import Tensor, nn
 
+from mtkit.cores import has_instructions_for
 from mtkit.model.cpu.products import has_onednn, onednn_multiplies, onednn_product
 from mtkit.model.inference import InferenceLinear, SelectedLinear
 
@@ -16,13 +17,8 @@ _ROWS_AT_ONCE = 256  # intermediate results of this many rows fit into the proce
 def can_multiply(precision: str) -> bool:
     """Return whether torch multiplies fast in this precision (fp32, bf16 or int8) on this CPU."""
     if precision == "int8":
-        return _has("avx512_vnni", "avx_vnni", "amx_int8") and has_onednn()
-    return precision == "fp32" or (_has("avx512_bf16", "amx_bf16") and onednn_multiplies(torch.bfloat16))
-
-
-def _has(*names: str) -> bool:
-    capabilities = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
-    return any(capabilities.get(name) for name in names)
+        return bool(has_instructions_for("int8")) and has_onednn()
+    return precision == "fp32" or (bool(has_instructions_for("bf16")) and onednn_multiplies(torch.bfloat16))
 
 
 def packed_linear(linear: nn.Linear, precision: str) -> nn.Module:
