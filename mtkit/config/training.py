@@ -62,9 +62,10 @@ class TrainConfig(Section):
     lr: float = Field(
         1e-3,
         gt=0,
-        description="peak learning rate, reached at the end of the warm-up; for d_model up to 256 the default is 2e-3 "
-        "with a budget, if schedule is schedule_free or fewer than 2,000 updates fit, and for a translator with "
-        "schedule_free that only patience ends; of a translator with init_from it is 2e-4",
+        description="peak learning rate, reached at the end of the warm-up. These runs have another default: a "
+        "translator with init_from has 2e-4. A model with d_model up to 256 has 2e-3 if a budget leaves fewer than "
+        "2,000 updates. A translator of this width also has it with schedule_free, if a budget or patience alone ends "
+        "the run",
     )
     schedule: Literal["auto", "schedule_free", "inverse_sqrt", "cosine", "constant"] = Field(
         "auto",
