@@ -106,7 +106,9 @@ def train(
     path = run_dir.with_suffix(".yaml")
     write_text(path, json.dumps(config))  # which is YAML, too
     overrides = [part for setting in settings for part in ("--set", setting)]
-    subprocess.run([sys.executable, "-m", "mtkit", "--quiet", "train", str(path), *overrides], check=True)
+    command = [sys.executable, "-m", "mtkit", "--quiet", "train", str(path), *overrides]
+    if subprocess.run(command).returncode:
+        sys.exit(f"{run_dir.name}: the training failed; give it more minutes, or repair or leave out its --recipe")
 
 
 def translate(run_dir: Path, sources: Sequence[str]) -> list[str]:
