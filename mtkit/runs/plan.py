@@ -166,31 +166,37 @@ def make_plan(cfg: Config, seconds: float = 30.0, since: float | None = None) ->
     no_bleu = "" if is_known else unlike_measured(cfg, 0)  # which the config of the probe no longer tells
     if started:  # the run has its own copy of what it took from train.init_from, which may be gone
         cfg = cfg.model_copy(update={"train": cfg.train.model_copy(update={"init_from": None})})
-    left_out = []
+    left_out, text_times = [], 1.0
     if cfg.distill.teachers:
         left_out.append(
             "the time that the teachers need to translate (the plan assumes translations as long as the given ones)"
         )
-        cfg = _as_if_distilled(cfg)
+        cfg, text_times = _as_if_distilled(cfg)
     with tempfile.TemporaryDirectory(prefix="mtkit-plan-") as name, disk_full_explained(Path(name)):
         scratch = Path(name)
         _borrow(run_dir, scratch)
         cfg = cfg.model_copy(update={"run_dir": scratch})
-        trainer = Trainer(prepare(cfg, scratch, Checkpoints(scratch / "checkpoints"), since=since))
+        trainer = Trainer(
+            prepare(cfg, scratch, Checkpoints(scratch / "checkpoints"), since=since, text_times=text_times)
+        )
         probe = Probe(trainer, time.monotonic() - since, seconds)
         plan = replace(_plan(probe), left_out=left_out)
     return replace(plan, bleu=None, no_bleu=no_bleu, bleu_of_longer={}) if no_bleu else plan
 
 
-def _as_if_distilled(cfg: Config) -> Config:
-    """Return the config with as much text as distillation gives, but with the given translations."""
+def _as_if_distilled(cfg: Config) -> tuple[Config, float]:
+    """Return the config with an epoch as long as after distillation, but with the given translations.
+
+    Also return how many times as many pairs as there are now the run will have.
+    """
     distill = cfg.distill
-    times = distill.original_weight + (distill.n_best if distill.choose == "all" else 1)
+    n_translations = distill.n_best if distill.choose == "all" else 1
+    times = distill.original_weight + n_translations
     # A translation that is not there yet is about as long as its source, which takes its place here.
     given = [one.model_copy(update={"tgt": one.src}) if one.is_untranslated else one for one in cfg.data.train]
     train = [corpus.times(times) for corpus in given]
     data = cfg.data.model_copy(update={"train": train})
-    return cfg.model_copy(update={"data": data, "distill": DistillConfig()})
+    return cfg.model_copy(update={"data": data, "distill": DistillConfig()}), n_translations + (times > n_translations)
 
 
 def _borrow(run_dir: Path, scratch: Path) -> None:

@@ -150,7 +150,7 @@ def _courses(files: BundleFiles, budget: str, translating_s: float, scratch: Pat
             if n_pieces not in text_s:
                 text_s[n_pieces] = ready_text(cfg, folder)[-1] * times
             since = time.monotonic() - translating_s - text_s[n_pieces]
-            run = prepare(cfg, folder, Checkpoints(folder / "checkpoints"), since=since)
+            run = prepare(cfg, folder, Checkpoints(folder / "checkpoints"), since=since, text_times=times)
         clock = Budget(run.cfg.train, since)
         clock.timing.export = cost_in_validations(run.cfg, run.updater.device, run.validator.n_sentences)
         problem, n_updates = "", 0

@@ -35,15 +35,16 @@ def choose_batches(
     since: float | None,
     n_processes: int,
     reasons: dict[str, str],
+    text_times: float,
 ) -> tuple[Config, float]:
     """Return cfg with a number for train.batch_tokens and, with a budget, the measured seconds of an update, else 0.
 
     since: when the command began; None: an earlier start of the run has chosen its batches. reasons: receives each
-    choice with its reason, by key.
+    choice with its reason, by key. text_times: how many times as large the text of the run is.
     """
     is_open = cfg.train.init_from or cfg.train.has_no_limit
     if since is not None and is_open and cfg.train.batch_tokens is None and cfg.task == "translate":
-        n_tokens = int(max(corpus.src_lengths.sum(), corpus.tgt_lengths.sum()))
+        n_tokens = round(text_times * int(max(corpus.src_lengths.sum(), corpus.tgt_lengths.sum())))
         if size := batch_of_small_text(n_tokens):
             cfg = cfg.model_copy(update={"train": cfg.train.model_copy(update={"batch_tokens": size})})
             reasons["train.batch_tokens"] = f"{size}, because the text has {n_tokens:,} tokens"
@@ -51,7 +52,7 @@ def choose_batches(
     if cfg.train.budget and since is not None:
         left_s = seconds_of(cfg.train.budget) - (time.monotonic() - since)
         training_s = max(0.0, _FOR_UPDATES * left_s)
-        cfg, n_updates = fit_batches(cfg, corpus, trial, training_s, n_processes, mixtures, reasons)
+        cfg, n_updates = fit_batches(cfg, corpus, trial, training_s, n_processes, mixtures, reasons, text_times)
         return cfg, training_s / max(1, n_updates)
     number = {"batch_tokens": cfg.train.n_batch_tokens}
     return cfg.model_copy(update={"train": cfg.train.model_copy(update=number)}), 0.0

@@ -15,7 +15,7 @@ from mtkit.config.schema import Config
 from mtkit.console import counted, log
 from mtkit.data.batching import make_batch
 from mtkit.data.encoded import EncodedCorpus
-from mtkit.data.mixture import Mixture, draws_of, uniform
+from mtkit.data.mixture import Draw, Mixture, draws_of, uniform
 from mtkit.training.preparation.auto_batch import pairs_of_length
 from mtkit.training.preparation.learning_curve import LANGUAGES, ExpectedBleu
 from mtkit.training.preparation.rule import (
@@ -56,6 +56,7 @@ def fit_batches(
     n_processes: int,
     mixtures: Sequence[Mixture] | None = None,
     reasons: dict[str, str] | None = None,
+    text_times: float = 1.0,
 ) -> tuple[Config, int]:
     """Return cfg with batch size, learning rate and dropout of its budget, and the updates that fit into training_s.
 
@@ -65,12 +66,13 @@ def fit_batches(
     times gets no dropout, and one that sees them often gets R-Drop. training_s: seconds.
     make_updater: creates a temporary model to measure with. n_processes: number of processes that share an update.
     mixtures: the mixtures of the corpora; default: each pair once an epoch. reasons: receives each chosen value with
-    its reason, by key.
+    its reason, by key. text_times: how many times as large the text of the run is, if the corpus is a part of it.
     """
     reasons = {} if reasons is None else reasons
     written, n_batches = cfg.train.batch_tokens, max(1, cfg.train.accumulate // n_processes)
     sizes = [written] if isinstance(written, int) else BATCH_SIZES
-    fresh = min(_tokens_before_repeats(mixture, corpus) for mixture in mixtures or [uniform(corpus.sizes)])
+    draws = [draws_of(mixture, corpus) for mixture in mixtures or [uniform(corpus.sizes)]]
+    fresh, all_text = text_times * min(map(_tokens_before_repeats, draws)), text_times * _tokens_of_text(draws)
     own, size, n_updates = cfg.model, *_fit_size(sizes, make_updater(cfg), corpus, n_batches, training_s)
 
     def choose(section: str, values: Mapping[str, float], why: str, sizes: Sequence[int] = sizes) -> None:
@@ -83,18 +85,18 @@ def fit_batches(
         larger = ", ".join(f"{key}={getattr(cfg.model, key)}" for key in smaller)
         return f"{larger} would leave {counted(n_updates, 'update')}"
 
-    def n_epochs() -> float:
-        return n_updates * cfg.train.accumulate * size / fresh
+    def n_tokens() -> int:
+        return n_updates * cfg.train.accumulate * size
 
     if cfg.task == "translate":
         if should_be_shallow(own, n_updates):
             choose("model", SHALLOW_MODEL, would_leave(SHALLOW_MODEL))
-        if should_have_shallow_decoder(own, cfg.model, n_epochs()):
-            choose("model", SHALLOW_DECODER, f"the run makes {n_epochs():.1f} epochs")
+        if should_have_shallow_decoder(own, cfg.model, times := n_tokens() / all_text):
+            choose("model", SHALLOW_DECODER, f"the run reads its text {times:.1f} times")
         if should_be_narrow(own, n_updates):
             choose("model", NARROW_MODEL, would_leave(NARROW_MODEL))
-        if should_have_r_drop(cfg, n_epochs()):
-            choose("train", R_DROP, f"the run makes {n_epochs():.0f} epochs without it", [size])
+        if should_have_r_drop(cfg, times := n_tokens() / all_text):
+            choose("train", R_DROP, f"the run reads its text {times:.0f} times without it", [size])
     if written is None:
         reasons["train.batch_tokens"] = f"{size}, for about {counted(n_updates, 'update')} in {duration_of(training_s)}"
     chosen: dict[str, Any] = {"batch_tokens": size}
@@ -107,7 +109,7 @@ def fit_batches(
         reasons["train.warmup_steps"] = f"about {warmup}, because it takes at most {LONGEST_WARMUP:.0%} of the budget"
     changed: dict[str, Any] = {"train": cfg.train.model_copy(update=chosen)}
     unwritten = {key: 0.0 for key in DROPOUTS if key not in cfg.model.model_fields_set and getattr(cfg.model, key)}
-    if unwritten and not cfg.train.r_drop and n_epochs() < EPOCHS_WITHOUT_DROPOUT:
+    if unwritten and not cfg.train.r_drop and n_tokens() < EPOCHS_WITHOUT_DROPOUT * fresh:
         changed["model"] = cfg.model.model_copy(update=unwritten)
         reasons |= {
             f"model.{key}": f"0, because the budget is over within {EPOCHS_WITHOUT_DROPOUT} epochs" for key in unwritten
@@ -130,9 +132,16 @@ def _fit_size(
     return size, n_updates
 
 
-def _tokens_before_repeats(mixture: Mixture, corpus: EncodedCorpus) -> float:
-    """Return how many tokens a run on this mixture reads before it repeats a pair."""
-    draws = draws_of(mixture, corpus)
+def _tokens_of_text(stages: Sequence[Sequence[Draw]]) -> float:
+    """Return how many tokens the pairs that the run draws have, each counted once. stages: the draws in each."""
+    return sum(
+        max(draw.n_pairs * draw.tokens_per_pair if draw.passes else 0.0 for draw in of_corpus)
+        for of_corpus in zip(*stages, strict=True)
+    )
+
+
+def _tokens_before_repeats(draws: Sequence[Draw]) -> float:
+    """Return how many tokens a run with these draws reads before it repeats a pair."""
     tokens_of_epoch = sum(draw.n_pairs * draw.passes * draw.tokens_per_pair for draw in draws)
     return tokens_of_epoch / max(draw.passes for draw in draws)
 

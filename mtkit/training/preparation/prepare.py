@@ -88,11 +88,13 @@ def prepare(
     processes: Communicator = ALONE,
     since: float | None = None,
     validation_s: float = 0.0,
+    text_times: float = 1.0,
 ) -> Prepared:
     """Prepare a run, with random weights from cfg.seed or with those of train.init_from.
 
     since: the time.monotonic() from which train.budget counts; default: now.
     validation_s: seconds of a validation as earlier starts of the run have measured them; 0: unknown.
+    text_times: how many times as large the text of the planned run is, if cfg has only a part of it.
     Raises MtkitError if the text, the settings or the machine make the run impossible.
     """
     since = time.monotonic() if since is None else since
@@ -125,7 +127,7 @@ def prepare(
 
     begun = None if checkpoints.exist() else since
     cfg, update_s = processes.on_main(
-        lambda: choose_batches(cfg, text.train, mixtures, trial, begun, processes.size, reasons)
+        lambda: choose_batches(cfg, text.train, mixtures, trial, begun, processes.size, reasons, text_times)
     )
     torch.manual_seed(cfg.seed)
     model = new_network(cfg, *sizes).to(device)

@@ -161,7 +161,7 @@ def test_a_shallow_model_with_time_for_few_epochs_gets_one_decoder_layer(shaped,
     seconds = {3: 0.3, 2: 0.2, 1: 0.1}
     model, n_updates, reasons = shaped(lambda model: seconds[model.n_decoder_layers], training_s, written, size)
     assert (model.n_encoder_layers, model.n_decoder_layers) == layers
-    assert ("7.6 epochs" in reasons.get("model.n_decoder_layers", "")) == (layers == (2, 1))
+    assert ("7.6 times" in reasons.get("model.n_decoder_layers", "")) == (layers == (2, 1))
     assert n_updates == round(training_s / seconds[layers[1]] - 0.5)
 
 
@@ -271,9 +271,37 @@ def test_a_run_that_sees_its_pairs_often_gets_r_drop(make_config, monkeypatch, t
         Config.model_validate(values), TEN_PAIRS, lambda cfg: cast(Any, Machine(cfg)), training_s, 1, reasons=reasons
     )
     assert (fitting, cfg.train.r_drop, cfg.train.r_drop_from) == (n_updates, weight, 0.3 if weight else 0.0)
-    assert ("17 epochs" in reasons.get("train.r_drop", "")) == bool(weight)
+    assert ("17 times" in reasons.get("train.r_drop", "")) == bool(weight)
     kept = {f"train.{key}" for key in (*rule.KEYS_OF_TRAIN, "batch_tokens")}
     assert {key for key in reasons if key.startswith("train.")} <= kept, "a resumed run needs them"
+
+
+@pytest.mark.parametrize(
+    ("weights", "text_times", "n_updates", "r_drop"),
+    [
+        ([[1.0, 1.0]], 1.0, 84, 0.0),  # 84 x 20 of 100 slots
+        ([[1.0, 1.0]], 1.0, 85, 3.0),
+        ([[1.0, 20.0]], 1.0, 84, 0.0),  # the mean of both corpora, although one of them comes more often
+        ([[0.5, 0.5]], 1.0, 84, 0.0),  # an epoch draws half of the pairs, but each pair is not read more often
+        ([[0.5, 0.5]], 1.0, 85, 3.0),
+        ([[1.0, 0.0]], 1.0, 68, 3.0),  # 80 slots take part
+        ([[1.0, 0.0], [0.0, 1.0]], 1.0, 84, 0.0),  # all do, in one of two stages
+        ([[1.0, 1.0]], 3.0, 254, 0.0),  # three times as much text as was measured
+        ([[1.0, 1.0]], 3.0, 255, 3.0),
+    ],
+)
+def test_r_drop_counts_how_often_the_run_reads_its_text(
+    make_config, monkeypatch, weights, text_times, n_updates, r_drop
+):
+    monkeypatch.setattr(pace, "_seconds_per_update", lambda *args: 1.0)
+    cfg = make_config(max_steps=None, budget="2h", batch_tokens=20, accumulate=1)
+    values = cfg.model_dump(mode="json", exclude_unset=True) | {"model": {"d_model": 16, "d_ff": 16, "n_heads": 2}}
+    mixtures = [uniform([8, 2], passes) for passes in weights]
+    updater = cast(Any, lambda cfg: None)
+    cfg, _ = fit_batches(
+        Config.model_validate(values), TEN_PAIRS, updater, n_updates, 1, mixtures, text_times=text_times
+    )
+    assert cfg.train.r_drop == r_drop
 
 
 @pytest.mark.parametrize(("n_updates", "dropout"), [(5, 0.0), (6, 0.1)])
