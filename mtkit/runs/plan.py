@@ -164,7 +164,8 @@ def make_plan(cfg: Config, seconds: float = 30.0, since: float | None = None) ->
     cfg = with_its_choices(inherit(cfg), started=started)
     is_known = cfg.task == "classify" or learns_anew(cfg)
     no_bleu = "" if is_known else unlike_measured(cfg, 0)  # which the config of the probe no longer tells
-    if started:  # the run has its own copy of what it took from train.init_from, which may be gone
+    init_from = cfg.train.init_from
+    if started:  # the run has its own copy of what it took from there, which may be gone
         cfg = cfg.model_copy(update={"train": cfg.train.model_copy(update={"init_from": None})})
     left_out, text_times = [], 1.0
     if cfg.distill.teachers:
@@ -174,12 +175,13 @@ def make_plan(cfg: Config, seconds: float = 30.0, since: float | None = None) ->
         cfg, text_times = _as_if_distilled(cfg)
     with tempfile.TemporaryDirectory(prefix="mtkit-plan-") as name, disk_full_explained(Path(name)):
         scratch = Path(name)
-        _borrow(run_dir, scratch)
+        _borrow(run_dir, scratch, with_record=not (started and init_from))
         cfg = cfg.model_copy(update={"run_dir": scratch})
         trainer = Trainer(
             prepare(cfg, scratch, Checkpoints(scratch / "checkpoints"), since=since, text_times=text_times)
         )
         probe = Probe(trainer, time.monotonic() - since, seconds)
+        probe.cfg = probe.cfg.model_copy(update={"init_from": init_from})  # a tuned model needs fewer updates
         plan = replace(_plan(probe), left_out=left_out)
     return replace(plan, bleu=None, no_bleu=no_bleu, bleu_of_longer={}) if no_bleu else plan
 
@@ -199,13 +201,15 @@ def _as_if_distilled(cfg: Config) -> tuple[Config, float]:
     return cfg.model_copy(update={"data": data, "distill": DistillConfig()}), n_translations + (times > n_translations)
 
 
-def _borrow(run_dir: Path, scratch: Path) -> None:
+def _borrow(run_dir: Path, scratch: Path, with_record: bool) -> None:
     """Copy the run's tokenizers to the scratch folder, and link the files of its encoded text there.
+
+    with_record: copy what says how they were made, too; without it, they are taken as they are.
 
     The folders belong to the scratch folder, so that the probe can encode damaged text, or text of an older mtkit,
     again.
     """
-    for name in ("src.spm", "tgt.spm", "tokenizers.json"):
+    for name in ("src.spm", "tgt.spm", *(["tokenizers.json"] if with_record else [])):
         if (run_dir / name).exists():
             shutil.copy(run_dir / name, scratch / name)
     (scratch / "cache").mkdir()

@@ -42,7 +42,7 @@ def train_tokenizers(cfg: Config, run_dir: Path) -> tuple[Tokenizer, Tokenizer]:
                     f"{run_dir}: tokenizer.shared=true, but src.spm and tgt.spm are two different models; put the same "
                     "model under both names, or set tokenizer.shared to false (and model.tie to decoder or none)"
                 )
-            log.info(f"{run_dir}: using the src.spm and tgt.spm that you put there")
+            log.info(f"{run_dir}: using src.spm and tgt.spm as they are")
             return load_tokenizers(run_dir, cfg.data.placeholders)
         for path in models.values():
             if sha256_file(path) != record["models"].get(path.name):
