@@ -196,8 +196,8 @@ class Outlook:
         """
         if share is None or step < _SLOW:
             return
-        if self._before is None:
-            self._before = step, share  # of this start
+        if self._before is None or step < self._before[0]:  # after a divergence, the run goes back
+            self._before = step, share  # of this start, or since then
         step_before, before = self._before
         if share < 2 * before or share < before + _BETWEEN_LOOKS:
             return

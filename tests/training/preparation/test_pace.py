@@ -368,5 +368,15 @@ def test_slow_first_updates_are_no_sign(caplog):
     assert looks(caplog, 1300, course) == []
 
 
+def test_a_run_that_goes_back_is_forecast_from_there(caplog):
+    # Updates take equally long, but at step 990 the run goes back to step 0 (or 500), and the clock goes on.
+    for back in (0, 500):
+        course = [(step, step / 10_000) for step in range(0, 1000, 10)]
+        course += [(step, (990 - back + step) / 10_000) for step in range(back, 9010 + back, 10)]
+        caplog.clear()
+        assert looks(caplog, 10_000, course) == []
+        assert "at this speed" not in caplog.text
+
+
 def test_a_short_run_is_a_warning_before_its_first_update(caplog):
     assert "nothing usable" in looks(caplog, 90, [])[0]
