@@ -153,7 +153,7 @@ class Trainer:
             )
         if n_updates and self.cfg.train.init_from is None:  # a trained model needs few
             self._outlook.begin(n_updates)
-        elif not n_updates and self.cfg.train.patience:
+        elif self.cfg.train.has_no_limit and self.cfg.train.patience:
             self._least_updates = least = least_updates(self.cfg.train)
             epochs = least / self.epoch_size.n_updates
             worth = worth_of(least, self.run.text.worth) if self.cfg.train.init_from is None else ""

@@ -152,3 +152,10 @@ def test_a_run_that_only_patience_ends_says_how_long_it_takes_at_least(
     train(config_of(tmp_path / "run", max_steps=None, patience=1, validate_every=every, warmup_steps=2))
     assert f"at least {2 * every} updates" in caplog.text
     assert re.findall(r"the next \d+ updates take \w+", caplog.text) == told
+
+
+def test_a_run_that_time_also_ends_does_not_say_that_only_patience_does(config_of, tmp_path, dev_losses, caplog):
+    dev_losses(4.0, 4.1, 4.0)
+    caplog.set_level("INFO", "mtkit")
+    train(config_of(tmp_path / "run", max_steps=None, max_minutes=9, patience=1, validate_every=30, warmup_steps=2))
+    assert "this run ends after" not in caplog.text
