@@ -98,8 +98,9 @@ def with_its_choices(cfg: Config, *, started: bool) -> Config:
             chosen["batch_tokens"] = theirs.batch_tokens
         if cfg.train.budget and cfg.train.validate_sentences is None:
             chosen["validate_sentences"] = theirs.validate_sentences
+        written = cfg.train.model_fields_set
         for key in KEYS_OF_TRAIN:  # whose defaults depend on the limits, which may change
-            if key not in cfg.train.model_fields_set:
+            if key not in written and not (key == "average_last" and "average_best" in written):
                 chosen[key] = getattr(theirs, key)
     if cfg.task == "classify":
         data = {

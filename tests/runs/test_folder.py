@@ -120,6 +120,10 @@ def test_a_started_run_keeps_what_its_first_start_chose_although_other_limits_wo
     cfg = with_its_choices(Config.model_validate(values), started=True)
     assert {key: getattr(cfg.train, key) for key in chosen} == chosen
     check_run(cfg, started=True)
+    values["train"]["average_best"] = 4  # which the chosen mean of the last would overrule
+    cfg = with_its_choices(Config.model_validate(values), started=True)
+    assert (cfg.train.average_best, cfg.train.average_last) == (4, None)
+    check_run(cfg, started=True)
 
 
 @pytest.mark.parametrize(
