@@ -98,7 +98,7 @@ def _config_of(run_dir: Path) -> Config:
     if not path.exists():
         raise ConfigError(f"{run_dir}: not the folder of a run: it has no config.yaml")
     cfg = load_written_config(path)
-    by_share = cfg.train.decay == "cosine" or cfg.train.r_drop_from > 0
+    by_share = cfg.train.decay == "cosine" or cfg.train.r_drop_from > 0 or len(cfg.data.stages) > 1
     if cfg.train.budget is not None or (by_share and cfg.train.max_minutes is not None):
         key = "budget" if cfg.train.budget is not None else "max_minutes"
         raise ConfigError(

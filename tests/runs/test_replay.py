@@ -159,6 +159,7 @@ def test_changed_data_is_named_and_the_scratch_folder_is_not(run, corpus, tmp_pa
     [
         ("schedule: inverse_sqrt", "schedule: cosine"),
         ("r_drop: 0.0\n  r_drop_from: 0.0", "r_drop: 1.0\n  r_drop_from: 0.5"),
+        ("weight: 1.0", "weight: {0: 1, 0.5: 2}"),
     ],
 )
 def test_a_run_that_followed_the_clock_is_refused(run, old, new):
