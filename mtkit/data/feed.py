@@ -183,7 +183,7 @@ class BatchStream:
         plan = plan_epoch(*lengths, batch_tokens=self._batch_tokens, seed=self._seed, epoch=0)
         return EpochSize(
             n_batches=n_windows * len(plan),
-            n_updates=n_windows * -(-len(plan) // self._accumulate),
+            n_updates=max(1, n_windows * -(-len(plan) // self._accumulate)),  # an epoch may draw no pair
             padding_share=padding_share(*lengths, plan) if plan else 0.0,
             is_exact=n_windows == 1 and self._sampler is None,
         )

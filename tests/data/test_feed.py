@@ -351,6 +351,11 @@ def test_the_size_of_an_epoch_of_one_window_is_exact():
     assert size.padding_share == pytest.approx(1 - tokens / cells)
 
 
+def test_an_epoch_that_draws_no_pair_has_one_update_all_the_same():
+    feed = feed_of(Corpus(1), mixtures=[uniform([1], [0.3])])
+    assert feed.epoch_size().n_updates == 1
+
+
 def test_the_size_of_an_epoch_of_several_windows_is_estimated():
     feed = feed_of(Corpus(2000), window_pairs=300)
     [fed] = epochs_of(feed, 1)
