@@ -36,10 +36,10 @@ class TrainConfig(Section):
     batch_tokens: Literal["auto"] | Annotated[int, Field(ge=16, le=10_000_000)] | None = Field(
         None,
         description="most tokens in a batch: number of sentences times the longest sentence of either side, "
-        "including padding; auto: the fastest size on this machine. Default: 4096; with a budget 1024 if 2048 or "
-        "4096 would leave it fewer than 8,000 updates; with init_from, or if only patience ends the run, 1024 for a "
-        "text of under 4 million tokens. mtkit measures both at "
-        "the start of the run and records the size in its config.yaml",
+        "including padding; auto: the fastest size on this machine. Default: 4096. With a budget, the largest of 1024, "
+        "2048 and 4096 that leaves no fewer than 8,000 updates, or else 1024. For a translator with init_from, or that "
+        "only patience ends, 1024 for a text of under 4 million tokens. mtkit measures both at the start of the run "
+        "and records the size in its config.yaml",
     )
     accumulate: int = Field(
         1, ge=1, le=100_000, description="number of batches per update; gives the gradient of one large batch"
@@ -109,8 +109,8 @@ class TrainConfig(Section):
         0.0,
         ge=0,
         description="weight of the loss that teaches one attention head which source token each target token "
-        "translates; improves --alignments and the positions of tags in documents; 0: off; the default with a budget, "
-        "or if only patience ends the run, is 0.1",
+        "translates; improves --alignments and the positions of tags in documents; 0: off. The default of a new "
+        "translator with a budget, or that only patience ends, is 0.1, but not with ema",
     )
     ema: float = Field(
         0.0,
