@@ -27,6 +27,7 @@ from mtkit.files import parse_json, sha256_file
 from mtkit.jobs.line_job import LineJobResult, Text, Work, run_line_job
 from mtkit.languages import WITHOUT_SPACES, primary_code
 from mtkit.pair_files.compression import open_outputs
+from mtkit.pair_files.corpus_files import check_distinct
 from mtkit.pair_files.lines import as_column, read_lines
 from mtkit.text.characters import belongs_to_previous
 from mtkit.translation.candidates import Translation
@@ -164,7 +165,7 @@ def synthesize(
     does. The counts are those of `counts_of`.
     """
     translator, members = shared.translator, shared.members
-    check_paths([text], corpus, settings.rejected)
+    check_paths([text, *filter(None, translator.decode.files.values())], corpus, settings.rejected)
     if problem := n_best_problem(settings.n_best, translator.decode):
         raise UsageError(problem)
     check_source_text(str(text), read_lines(text), members[0])
@@ -315,11 +316,9 @@ def _one_column(text: str) -> str:
 
 
 def check_paths(inputs: Sequence[Path], corpus: CorpusFiles, rejected: Path | None) -> None:
-    """Raise UsageError if an output is not a regular file, or if two of these files are the same."""
-    outputs = [path for path in (corpus.src, corpus.tgt, corpus.tsv, rejected) if path is not None]
-    for path in outputs:
-        if path.exists() and not path.is_file():
+    """Raise UsageError if an output is not a regular file, or is an input or another output."""
+    outputs = [("--output", corpus.tsv), ("--out-src", corpus.src), ("--out-tgt", corpus.tgt), ("--rejected", rejected)]
+    for _, path in outputs:
+        if path is not None and path.exists() and not path.is_file():
             raise UsageError(f"{path}: not a regular file; give the name of a file to write")
-    resolved = [path.resolve() for path in (*inputs, *outputs)]
-    if len(set(resolved)) < len(resolved):
-        raise UsageError("input and outputs must be different files: " + ", ".join(map(str, (*inputs, *outputs))))
+    check_distinct(outputs, inputs)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from mtkit.config.decoding import DecodeConfig
@@ -16,6 +17,7 @@ from mtkit.evaluation.comparison.systems import (
     System,
     TestSet,
     find_places,
+    find_scores,
     warn_of_other_settings,
 )
 from mtkit.evaluation.metrics import significance
@@ -24,6 +26,7 @@ from mtkit.evaluation.metrics.settings import METRICS, MetricName, TokenizerName
 from mtkit.evaluation.metrics.significance import DEFAULT_CHANCE, Chance, SeedScores, SystemScores
 from mtkit.evaluation.task import Measures, Task, TextOptions, prepare
 from mtkit.pair_files.compression import open_output
+from mtkit.pair_files.corpus_files import check_distinct
 from mtkit.translation.translator import Translator
 
 Paths = str | Path | Sequence[str | Path]
@@ -139,6 +142,7 @@ def evaluate_places(
         _check_one_model(places)
     warn_of_other_settings(groups, places)
     task = prepare(places, text, measures, ensemble=ensemble, overrides=overrides)
+    check_distinct([("--output", output)], _inputs(task, text, measures))
     systems = task.translate(load)
     if output is not None:
         _write(output, systems)
@@ -155,6 +159,15 @@ def _check_decode(keys: Collection[str], places: Sequence[Place]) -> None:
 
 def _texts(paths: Paths) -> list[str]:
     return [str(paths)] if isinstance(paths, str | Path) else [str(path) for path in paths]
+
+
+def _inputs(task: Task, text: TextOptions, measures: Measures) -> list[Path]:
+    """Return the files that an evaluation reads."""
+    src = task.test_set.origin.get("src")
+    scores = find_scores(measures.scores, max(1, len(task.places))).values()
+    hyps = [place.path for place in task.places if not place.is_model]
+    sources = [] if src is None else [Path(str(src))]
+    return [*sources, *task.test_set.reference_files, *hyps, *(text.train_text or []), *chain.from_iterable(scores)]
 
 
 def _write(output: Path, systems: Sequence[System]) -> None:

@@ -247,8 +247,12 @@ def test_noise_drops_a_tenth_and_depends_on_the_text():
         (("-i", "mono.txt"), "either --output, or both --out-src and --out-tgt"),
         (("-i", "mono.txt", "--out-src", "a"), "either --output, or both --out-src and --out-tgt"),
         (("-i", "none.txt", "-o", "a"), "--input none.txt: no such file"),
-        (("-i", "mono.txt", "-o", "mono.txt"), "different files: mono.txt, "),
-        (("-i", "mono.txt", "-o", "a", "--rejected", "a"), "different files: mono.txt, "),
+        (("-i", "mono.txt", "-o", "mono.txt"), "mono.txt: the same file as the input mono.txt"),
+        (("-i", "mono.txt", "-o", "a", "--rejected", "a"), "--rejected a: the same file as --output"),
+        (
+            ("-i", "mono.txt", "-o", "t.tsv", "--set", "decode.terminology=t.tsv"),
+            "t.tsv: the same file as the input",
+        ),
         (("-i", "mono.txt", "-o", "."), "--output .: this is a folder"),
         (("-i", "mono.txt", "-o", "a", "--tag", "bt"), "--tag: bt must be a name without spaces in angle"),
         (
@@ -258,6 +262,7 @@ def test_noise_drops_a_tenth_and_depends_on_the_text():
     ],
 )
 def test_arguments_that_cannot_work_are_refused(run, args, message):
+    Path("t.tsv").write_text("source\ttarget\nred\trouge\n")
     result = run("back-translate", *args)
     assert result.exit_code == 2
     assert message in result.stderr

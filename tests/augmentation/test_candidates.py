@@ -118,7 +118,10 @@ def test_the_command_writes_pairs_and_prints_their_entry():
         (("--by", "bleu"), 2, ["--by bleu", "--reference"]),
         (("--reference", "text.tsv"), 2, ["--by score", "--reference"]),
         (("--by", "bleu", "--reference", "other.tsv"), 1, ["no source", "other.tsv"]),
-        (("-o", "teacher.tsv"), 2, ["different files"]),
+        (("-o", "teacher.tsv"), 2, ["--output", "teacher.tsv", "same file"]),
+        (("--by", "chrf", "--reference", "text.tsv", "-o", "text.tsv"), 2, ["--output", "text.tsv", "same file"]),
+        (("--by", "chrf", "--reference", "my.yaml", "-o", "text.tsv"), 2, ["--output", "text.tsv", "same file"]),
+        (("--by", "chrf", "--reference", "my.yaml", "--rejected", "my.yaml"), 2, ["--rejected my.yaml", "same file"]),
         (("loops.tsv", "-o", "b.tsv"), 0, ["1 loop"]),
     ],
 )
@@ -127,5 +130,6 @@ def test_careless_use_is_explained(options, code, facts):
     Path("loops.tsv").write_text(f"No.\t{LOOP}\n")
     Path("other.tsv").write_text("x\ty\n")
     Path("text.tsv").write_text(f"{SRC}\t{GOOD}\n")
+    Path("my.yaml").write_text("data: {train: [{tsv: text.tsv}], dev: {tsv: text.tsv}}\ntrain: {max_steps: 1}\n")
     done = run("teacher.tsv", "-o", "made.tsv", *options)
     assert done.exit_code == code and all(fact in done.stderr for fact in facts), done.stderr

@@ -260,6 +260,8 @@ def test_export_writes_a_corpus(file, tmp_path):
     assert corpus.read_text(encoding="utf-8") == "The cat sleeps.\tLe chat roupille.\n"
     assert command("export", "--file", file, "-o", corpus, "--vetted")[0] == 0
     assert len(corpus.read_text(encoding="utf-8").splitlines()) == 2
+    assert command("export", "--file", file, "-o", file)[0] == 2
+    assert len(CorrectionFile(file).list()) == 2
 
 
 def test_commands_say_what_is_wrong(file, tmp_path):

@@ -65,7 +65,8 @@ def choose(
     corpora, languages = sources.find_corpora(references or [], langs) if references or langs else ([], None)
     sources.require_regular_files(corpora)
     corpus = TrainCorpus(tsv=output.absolute())
-    back_translation.check_paths(candidates, corpus, rejected)
+    inputs = [*candidates, *(references or []), *(path for one in corpora for path in one.paths)]
+    back_translation.check_paths(inputs, corpus, rejected)
     chooser = candidate_files.Chooser(by, n_best, languages[1] if languages else None, keep_suspect=keep_suspect)
     chosen = candidate_files.choose_candidates(candidates, corpora, chooser)
     back_translation.write_corpus(chosen, corpus, back_translation.Synthesis("forward", n_best, rejected=rejected))

@@ -101,6 +101,7 @@ def clean(
     outputs = _outputs(output or [], rejected, files, is_config=not corpora)
     if corpora and len(outputs[0].kept) == 1:
         corpus_files.check_outputs(outputs[0].kept, languages)
+    _keep_inputs(outputs, [*named, *filter(None, (config_path, cfg.score))])
     corpus_files.check_order(output or [], languages)
     result = clean_job.run_clean(
         files,
@@ -143,6 +144,14 @@ def _outputs(
             "--rejected: leave it out; each corpus of a config gets its own file of dropped pairs in the output folder"
         )
     return clean_outputs.output_for_each(output, files)
+
+
+def _keep_inputs(outputs: Sequence[clean_outputs.Output], inputs: Sequence[Path]) -> None:
+    """Raise UsageError if an output is an input, such as the config or the scores."""
+    from mtkit.pair_files import corpus_files
+
+    kept = [("--output", path) for output in outputs for path in output.kept]
+    corpus_files.check_distinct([*kept, *(("--rejected", output.rejected) for output in outputs)], inputs)
 
 
 def _entries(corpora: Sequence[Any], outputs: Sequence[clean_outputs.Output]) -> str:

@@ -53,11 +53,14 @@ def score(
     from mtkit import runtime
     from mtkit.corpora.cleaning import sources
     from mtkit.corpora.filter import pair_scores
+    from mtkit.pair_files import corpus_files
 
     files = pair_scores.read_filter(model, overrides or [])
     log.info(f"model: {files.folder}")
     found = pair_scores.corpora_for(files, corpora, langs)
     sources.require_regular_files(found)
+    inputs = [*corpora, *(path for corpus in found for path in corpus.paths)]
+    corpus_files.check_distinct([("--output", output)], inputs)
     if workers is None and executor == "local" and runtime.choose_device(device).type != "cpu":
         workers = 1  # a GPU is busy with one process
     result = pair_scores.run_scoring(

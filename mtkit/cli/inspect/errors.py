@@ -108,7 +108,9 @@ def show_errors(
 
     from mtkit import runtime
     from mtkit.inspection import hard_pairs, neighbours
+    from mtkit.pair_files import corpus_files
 
+    corpus_files.check_distinct([("--output", output)], [path for corpus in corpora for path in corpus.paths])
     chosen = runtime.choose_device(device)
     if sample is None and near is None and not take_all:
         sample = corpus_choice.default_sample(corpora)

@@ -79,6 +79,7 @@ def check(
     """
     from mtkit.evaluation.behaviour import report
     from mtkit.evaluation.behaviour import suite as suites
+    from mtkit.pair_files import corpus_files
 
     translating = Translating(beam_size, engine, device, overrides or [])
     if (sources or hyp) and (models or translating.is_changed):
@@ -86,6 +87,8 @@ def check(
     if (sources or hyp) and suite_path is None:
         raise UsageError("--sources and --hyp need a SUITE")
     suite, of_text = _robust_suite(models or []) if suite_path is None else (suites.load_suite(suite_path), [])
+    inputs = [suite_path, hyp, *(one.check.file for one in suite.checks)]
+    corpus_files.check_distinct([("--junit", junit)], [*filter(None, inputs)])
     if sources:
         for line in suite.sources:
             print(line)

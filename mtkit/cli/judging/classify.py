@@ -48,7 +48,9 @@ def classify(
     pairs reads lines with a source, a tab and a target.
     """
     from mtkit import bundle
+    from mtkit.pair_files import corpus_files
 
+    corpus_files.check_distinct([("--output", output_path)], [*filter(None, [input_path])])
     if text and input_path:
         raise UsageError("give either sentences or --input, not both")
     if not text and not input_path:

@@ -71,7 +71,9 @@ def score(
     --src, --tgt and --output, the same command resumes an interrupted job.
     """
     from mtkit import bundle
+    from mtkit.pair_files import corpus_files
 
+    corpus_files.check_distinct([("--output", output_path)], [*filter(None, [src, tgt])])
     if (src is None) != (tgt is None):
         raise UsageError("give both --src and --tgt, or neither for lines of source, tab, target from stdin")
 

@@ -86,8 +86,10 @@ def export(
     tgt_lang: Annotated[str | None, typer.Option(help="Export only suggestions into this target language.")] = None,
 ) -> None:
     """Write the accepted corrections as a corpus for `mtkit train`: add {tsv: FILE} to data.train."""
+    from mtkit.pair_files import corpus_files
     from mtkit.serving.records import corrections as serving
 
+    corpus_files.check_distinct([("--output", output)], [file])
     found = _open(file).list(("vetted", "accepted") if vetted else ("accepted",))
     pairs = serving.pairs_to_train(found, src_lang, tgt_lang)
     with compression.open_output(output) as lines:

@@ -45,6 +45,7 @@ def tokenize(
     output_path: OutputOption = None,
 ) -> None:
     """Split each line into the model's pieces, separated by spaces."""
+    _keep_input(input_path, output_path)
     tokenizer = _find_tokenizer(model, side)
     with line_writer(output_path) as write:
         for window in _windows(input_path):
@@ -62,6 +63,7 @@ def detokenize(
 
     Each line stays one line: line breaks from pieces such as <0x0A> become spaces.
     """
+    _keep_input(input_path, output_path)
     tokenizer = _find_tokenizer(model, side)
     n_lines = 0
     with line_writer(output_path) as write:
@@ -73,6 +75,13 @@ def detokenize(
                 except DataError as error:
                     raise DataError(f"{input_path or 'standard input'}: line {n_lines}: {error}") from error
                 write(text_lines.as_one_line(tokenizer.decode(ids)))
+
+
+def _keep_input(input_path: Path | None, output_path: Path | None) -> None:
+    """Raise UsageError if the output is the input."""
+    from mtkit.pair_files import corpus_files
+
+    corpus_files.check_distinct([("--output", output_path)], [*filter(None, [input_path])])
 
 
 def _find_tokenizer(model: Path | None, side: Side) -> tokenizers.Tokenizer:

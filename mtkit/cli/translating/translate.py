@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -38,6 +37,7 @@ from mtkit.pair_files import encodings
 
 if TYPE_CHECKING:
     from mtkit.cli.translating.translate_file import Form
+    from mtkit.config.decoding import DecodeConfig
     from mtkit.jobs import line_job
     from mtkit.translation.loading import SharedTranslator
 
@@ -242,7 +242,12 @@ def translate(
     }
     settings = [*(overrides or []), *option_overrides(chosen)]
     folders = model_folders(models)
-    load_job = partial(load_shared_translator, folders, settings, where, device)
+
+    def load_job() -> SharedTranslator:
+        job = load_shared_translator(folders, settings, where, device)
+        _keep_files(job.translator.decode, output_path, report_path)
+        return job
+
     if document_path is not None:
         document.refuse_with({"TEXT": text, "--input": input_path, **_options_of(form), "--live": live})
         document.translate_document(
@@ -257,6 +262,7 @@ def translate(
     else:
         is_file = not text and (input_path is not None or stdin_is_file())
         translator = load_translator(folders, overrides=settings, device=device, starts_soon=not is_file)
+        _keep_files(translator.decode, output_path)
         windows = line_windows(translator, text, input_path, encoding)
         translate_stream(translator, windows, None if live else form, output_path, explain_unknown)
 
@@ -267,6 +273,14 @@ def _is_line_job(input_path: Path | None, output_path: Path | None) -> bool:
     from mtkit.jobs import line_job  # here: a sentence needs no jobs
 
     return line_job.can_be_a_job(input_path, output_path)
+
+
+def _keep_files(decode: DecodeConfig, output: Path | None, report: Path | None = None) -> None:
+    """Raise UsageError if an output is the terminology or the memory."""
+    if inputs := [path for path in decode.files.values() if path is not None]:
+        from mtkit.pair_files import corpus_files  # here: a sentence needs no corpora
+
+        corpus_files.check_distinct([("--output", output), ("--report", report)], inputs)
 
 
 def _translate_file(

@@ -108,6 +108,9 @@ def test_the_corpora_of_a_config_go_to_a_folder_and_stdout_has_their_entries(tmp
     assert "tag: <x>" in checked.stdout
 
 
+SCORES = ["--set", "clean.score=s.txt", "--set", "clean.min_score=0.5"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -116,6 +119,14 @@ def test_the_corpora_of_a_config_go_to_a_folder_and_stdout_has_their_entries(tmp
         (["a.en", "a.de", "-o", "b.xlsx"], ".tsv"),
         (["a.en", "a.de", "-o", "a.en", "-o", "b.de"], "one of the corpora"),
         (["a.en", "a.de", "-o", "b.en", "-o", "b.en"], "named twice"),
+        (
+            ["a.en", "a.de", "-c", "my.yaml", "-o", "b.tsv", "--rejected", "my.yaml"],
+            "the same file as the input my.yaml",
+        ),
+        (
+            ["a.en", "a.de", "-o", "b.tsv", "--rejected", "s.txt", *SCORES],
+            "--rejected s.txt: the same file as the input",
+        ),
         (["a.en", "a.de", "-o", "no/b.tsv"], "no folder"),
         (["a.en", "a.de", "-o", "b.tsv", "--set", "clean.number=false"], "did you mean numbers"),
         (["a.en", "a.de", "-o", "b.tsv", "--set", "train.lr=1"], "only keys of clean"),
@@ -126,6 +137,8 @@ def test_the_corpora_of_a_config_go_to_a_folder_and_stdout_has_their_entries(tmp
 )
 def test_a_mistake_is_explained_and_writes_nothing(arguments, message):
     os.mkfifo("pipe.en")
+    Path("s.txt").write_text("1\n" * 8)
+    Path("my.yaml").write_text("data: {train: [{src: a.en, tgt: a.de}], dev: {src: a.en, tgt: a.de}}\n")
     before = sorted(Path().iterdir())
     result = clean(*arguments)
     assert result.exit_code in (1, 2)

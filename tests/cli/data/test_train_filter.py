@@ -7,13 +7,14 @@ import random
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from mtkit.cli import app
-from mtkit.config.data import CorpusFiles
+from mtkit.config.data import UNNAMED, CorpusFiles
 from mtkit.corpora.filter import pair_scores
 from mtkit.corpora.filter.pair_filter import prepare_run
 from mtkit.errors import ConfigError
@@ -121,6 +122,17 @@ def test_every_pair_has_a_line_and_an_unreadable_one_zero(folder, tmp_path):
     assert len(values) == 4
     assert values[1] == values[2] == 0
     assert values[0] > 0 < values[3]
+
+
+def test_the_corpus_is_not_overwritten_by_its_scores(tmp_path, monkeypatch):
+    of_any_languages = SimpleNamespace(data=SimpleNamespace(src_lang=UNNAMED[0], tgt_lang=UNNAMED[1]))
+    files = SimpleNamespace(folder="filter", config=of_any_languages)
+    monkeypatch.setattr(pair_scores, "read_filter", lambda *_: files)
+    corpus = write(tmp_path / "pairs.tsv", [("red house.", "rot Haus.")])
+    before = corpus.read_text(encoding="utf-8")
+    _, err, code = run("score", corpus, "-o", corpus, "--model", "filter")
+    assert (code, corpus.read_text(encoding="utf-8")) == (2, before)
+    assert f"--output {corpus}: the same file as the input" in err
 
 
 @pytest.mark.slow

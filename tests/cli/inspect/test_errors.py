@@ -100,6 +100,7 @@ def test_near_sentences_in_every_form(run, config_of_a_run):
         (["--src", "a.en", "--tgt", "none.fr"], 1, "none.fr: no such file"),
         (["--src", "a.en", "--tgt", "long.fr"], 1, "a.en has 1 line, long.fr has 2; line n of one must"),
         (["--corpus", "test"], 1, "config.yaml: no test set (data.test); give --src and --tgt"),
+        (["--src", "a.tsv", "--tgt", "a.tsv", "-o", "a.tsv"], 2, "--output a.tsv: the same file as the input"),
         (["--corpus", "dev", "-o", "x.txt"], 2, "--output x.txt: the name must end in .tsv or .json"),
         (["--near", "cat", "--translate"], 2, "leave out --near"),
         (["--corpus", "dev", "-o", "x.tsv", "--json"], 2, "--json and --output x.tsv: name a .json file"),
@@ -110,6 +111,7 @@ def test_near_sentences_in_every_form(run, config_of_a_run):
 def test_mistakes_are_explained(run, args, exit_code, message):
     Path("a.en").write_text("cat\n")
     Path("long.fr").write_text("chat\nchien\n")
+    Path("a.tsv").write_text("cat\n")
     result = run(*args)
     assert result.exit_code == exit_code
     assert message in result.stderr

@@ -147,6 +147,8 @@ def test_without_a_suite_the_dev_sets_of_one_tag_are_read_with_it(shared_bundle,
         (["--hyp", "hyp.fr"], 1, "hyp.fr has 1 line, but the suite has 6 to translate; "),
         (["--hyp", "none.fr"], 1, "none.fr: no such file"),
         (["--model", "nowhere"], 1, "nowhere"),
+        (["--hyp", "hyp.fr", "--junit", "hyp.fr"], 2, "--junit hyp.fr: the same file as the input hyp.fr"),
+        (["--hyp", "hyp.fr", "--junit", "suite.yaml"], 2, "--junit suite.yaml: the same file as the input suite.yaml"),
         (["--hyp", "hyp.fr", "--junit", "."], 2, "--junit .: this is a folder; name a file in it"),
     ],
 )

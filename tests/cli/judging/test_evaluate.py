@@ -261,6 +261,8 @@ def test_stderr_tells_the_model_the_speed_and_blank_references():
         ("--hyp short --ref ref --src src.gz", 1, "short has 3 lines, ref has 4"),
         ("--hyp hyp --ref short --src src.gz", 1, "src.gz has 4 lines, short has 3"),
         ("--hyp hyp --ref ref --output kept", 2, "--output ... no system is a model"),
+        ("--model tiny --src src.gz --ref ref --output src.gz", 2, "--output src.gz ... the input src.gz"),
+        ("--model tiny --src src.gz --ref ref --output ref", 2, "--output ref ... the input ref"),
         ("--model tiny --output .", 2, "--output .: this is a folder; name a file in it"),
         ("--hyp hyp --ref ref --beam-size 2", 2, "no system is a model ... --beam-size, --engine, --device"),
         ("--hyp hyp --ref ref --device cpu", 2, "no system is a model ... --beam-size, --engine, --device"),

@@ -134,6 +134,15 @@ def test_files_are_read_and_written_compressed_too(folder, tmp_path):
     assert (tmp_path / "out").read_bytes() == b"the cat\n\n"
 
 
+@pytest.mark.parametrize("command", ["tokenize", "detokenize"])
+def test_the_input_is_not_overwritten(folder, tmp_path, command):
+    path = tmp_path / "in.txt"
+    path.write_text("▁ t h e\n", encoding="utf-8")
+    result = mtkit(command, "--model", str(folder / "run"), "-i", str(path), "-o", str(path))
+    assert (result.exit_code, path.read_text(encoding="utf-8")) == (2, "▁ t h e\n")
+    assert f"--output {path}: the same file as the input" in result.stderr
+
+
 def test_the_model_may_be_a_file_or_a_folder_of_a_finished_run(folder, tmp_path):
     (tmp_path / "model").mkdir()
     model = tmp_path / "model" / "src.spm"

@@ -240,6 +240,15 @@ def test_options_that_cannot_go_together_are_refused(run, args, facts):
     assert result.exit_code == 2
 
 
+@pytest.mark.parametrize("args", [["a cat"], ["--input", "a.txt"], ["--document", "a.txt"]])
+def test_the_terminology_is_not_overwritten(run, args):
+    Path("a.txt").write_text("a cat\n")
+    Path("terms.txt").write_text("source\ttarget\ncat\tfelin\n")
+    result = run(*args, "--terminology", "terms.txt", "--output", "terms.txt")
+    assert (result.exit_code, Path("terms.txt").read_text()) == (2, "source\ttarget\ncat\tfelin\n")
+    assert "terms.txt: the same file as the input" in result.stderr
+
+
 def test_a_file_to_file_job_gives_what_a_stream_gives_and_leaves_no_other_files(run, tmp_path):
     Path("in.txt").write_text("".join(f"{line}\n" for line in LINES * 3))
     for args in ([], ["--json"], ["--alignments"]):
