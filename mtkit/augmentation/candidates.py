@@ -106,12 +106,19 @@ def _read_json(path: Path) -> Iterator[tuple[int, str, list[Candidate]]]:
         try:
             record = parse_json(line)
             key = next(key for key in _KEYS if key in record)
-            yield number, _text(record["src"]), list(map(_candidate, record[key]))
-        except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
+            src, candidates = _text(record["src"]), _candidates(record[key])
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, StopIteration):
             raise DataError(
                 f'{path}: line {number}: not an object such as {{"src": "...", "candidates": ["...", "..."]}} or '
                 '{"src": "...", "candidates": [{"text": "...", "score": -1.5}]}'
             ) from None
+        yield number, src, candidates
+
+
+def _candidates(values: object) -> list[Candidate]:
+    if not isinstance(values, list):  # a text or an object would be read letter by letter or key by key
+        raise TypeError(values)
+    return list(map(_candidate, values))
 
 
 def _candidate(value: str | Mapping[str, Any]) -> Candidate:

@@ -62,6 +62,17 @@ def test_candidates_of_several_files_belong_together():
         ("a.tsv", "a\tb\t-1\nc\td\t\ne\tf\t-2\n", ["line 2", "score"]),
         ("a.tsv", "a\tb\t-1\tc\n", ["line 1", "score"]),
         ("a.jsonl", '{"src": "a", "candidates": [{"text": "b", "score": NaN}]}\n', ["line 1", "score"]),
+        ("a.jsonl", '{"src": "a", "candidates": [{"text": "b", "score": 1' + "0" * 400 + "}]}\n", ["line 1", "score"]),
+        (
+            "a.jsonl",
+            '{"src": "a", "candidates": ["b"]}\n{"src": "c", "candidates": "de"}\n',
+            ["line 2", '["...", "..."]'],
+        ),
+        (
+            "a.jsonl",
+            '{"src": "a", "candidates": {"text": "b", "score": -0.5}}\n',
+            ["line 1", '[{"text": "...", "score"'],
+        ),
         ("a.jsonl", "[\n", ["line 1"]),
         (
             "a.jsonl",
