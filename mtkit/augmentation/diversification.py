@@ -155,9 +155,21 @@ def _check_config(cfg: Config, folder: Path) -> None:
             "distill.teachers: this config trains on its teachers' translations, not on the pairs of data.train; "
             "remove the teachers, or give them as --forward"
         )
+    for index, corpus in enumerate(cfg.data.train):
+        if corpus.min_score is not None:
+            raise ConfigError(
+                f"data.train.{index}.min_score: the models would also translate the pairs that it leaves out, and a "
+                f"run would train on them; replace {corpus_name(corpus)} by a file with the good pairs alone, and "
+                "leave out scores and min_score"
+            )
     if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / _TRANSLATIONS).is_dir())):
         raise UsageError(
             f"--output {folder}: already exists, and does not come from mtkit diversify; choose a new folder"
+        )
+    if own := [path for corpus in cfg.data.train for path in corpus.paths if path.parent.resolve() == folder.resolve()]:
+        raise UsageError(
+            f"--output {folder}: the command would overwrite {own[0]} of data.train, which is in this folder; give the "
+            "config with the text that it was made from, or another folder"
         )
     for key, corpora in (("data.train", cfg.data.train), ("data.dev", cfg.data.dev), ("data.test", [cfg.data.test])):
         require_files(key, filter(None, corpora))

@@ -29,7 +29,7 @@ seed: 3
 data:
   train:
     - {tsv: text.tsv}
-    - {tsv: news.tsv, tag: <news>, weight: 2, scores: news.scores, min_score: 0.5}
+    - {tsv: news.tsv, tag: <news>, weight: 2, scores: news.scores}
   dev: {src: dev.en, tgt: dev.fr}
 model: tiny
 train: {max_steps: 7}
@@ -143,7 +143,7 @@ def test_models_of_both_directions_add_pairs_that_are_new(folder, translated):
     news = {"tag": "<news>", "weight": 2.0}
     assert entries == [
         {"tsv": str(folder / "text.tsv")},
-        {"tsv": str(folder / "news.tsv"), **news, "scores": str(folder / "news.scores"), "min_score": 0.5},
+        {"tsv": str(folder / "news.tsv"), **news, "scores": str(folder / "news.scores")},
         {"tsv": str(folder / "more" / "1-forward.tsv")},
         {"tsv": str(folder / "more" / "1-backward.tsv")},
         {"tsv": str(folder / "more" / "2-forward.tsv"), **news},
@@ -263,9 +263,21 @@ def test_folders_and_configs_that_do_not_suit_are_refused(folder, translated):
     assert (result.exit_code, "--output" in result.stderr, "choose a new folder" in result.stderr) == (2, True, True)
     taught = run(*BOTH, "-o", "other", "--set", "distill.teachers=[en-fr]", "--set", "data.train=[{tsv: text.tsv}]")
     assert (taught.exit_code, "distill.teachers" in taught.stderr) == (1, True)
+    part = "data.train=[{tsv: text.tsv}, {tsv: news.tsv, scores: news.scores, min_score: 0.5}]"
+    filtered = run(*BOTH, "-o", "other", "--set", part)
+    assert (filtered.exit_code, "data.train.1.min_score" in filtered.stderr) == (1, True)
+    assert "news.tsv" in filtered.stderr
     missing = run(*BOTH, "-o", "other", "--set", "data.test={tsv: nowhere.tsv}")
     assert (missing.exit_code, "data.test" in missing.stderr) == (1, True)
     assert not translated and not Path("other").exists()
+
+
+def test_the_text_of_its_own_config_is_not_overwritten(folder, translated):
+    assert run(*BOTH).exit_code == 0
+    before = {path: path.read_bytes() for path in Path("more").rglob("*") if path.is_file()}
+    again = CliRunner().invoke(app, ["diversify", "--config", "more/more.yaml", "-o", "more", *BOTH])
+    assert (again.exit_code, "--output" in again.stderr, "1-forward.tsv" in again.stderr) == (2, True, True)
+    assert {path: path.read_bytes() for path in Path("more").rglob("*") if path.is_file()} == before
 
 
 def test_models_that_write_nothing_new_are_an_error(folder, translated):
