@@ -10,6 +10,7 @@ from typing import Literal, Self, get_args
 from pydantic import Field, model_validator
 
 from mtkit.config.augment import ModifierName
+from mtkit.console import counted
 from mtkit.data.modifiers import Modifiers, can_continue, joined
 from mtkit.evaluation.behaviour.checks import Case, Check, Expectation, Languages, Row
 from mtkit.evaluation.metrics.scores import corpus_bleu, corpus_chrf
@@ -77,7 +78,10 @@ class RobustCheck(Check):
         return [(entry.src, *entry.one_of) for entry in self.translations]
 
     def cases(self, rows: Sequence[Row], languages: Languages) -> list[tuple[set[int], Case]]:
-        """Return a case for each change that some of the pairs allow."""
+        """Return a case for each change that some of the pairs allow.
+
+        Raises ValueError if there are pairs, but none of them allows any of the changes.
+        """
         texts = {index: (row[0].strip(), row[1].strip()) for index, row in enumerate(rows)}
         pairs = {index: pair for index, pair in texts.items() if all(pair)}
         cases = (
@@ -85,7 +89,13 @@ class RobustCheck(Check):
             for name in self.changes
             for case in (_joined_cases if name == "joined" else _changed_cases)(name, list(pairs.values()), languages)
         )
-        return [(set(pairs), case) for case in cases if case.wanted]
+        made: list[tuple[set[int], Case]] = [(set(pairs), case) for case in cases if case.wanted]
+        if pairs and not made:
+            raise ValueError(
+                f"none of the changes {', '.join(self.changes)} applies to any of {counted(len(pairs), 'pair')}; give "
+                "other changes or other pairs"
+            )
+        return made
 
     def without_lines(self, cases: Sequence[Case]) -> tuple[str, ...]:
         """Return the changes that apply to none of the pairs, so that they have no case."""

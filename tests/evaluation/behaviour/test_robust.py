@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import sacrebleu
 
-from mtkit.errors import DataError
+from mtkit.errors import ConfigError, DataError
 from mtkit.evaluation.behaviour.checks import Languages
 from mtkit.evaluation.behaviour.report import as_dict, as_lines, run_suite
 from mtkit.evaluation.behaviour.robust import ChangedCase
@@ -118,6 +118,26 @@ def test_a_limit_fails_the_changes_that_cost_more(tmp_path):
     [reported] = json.loads(json.dumps(as_dict(result)))["checks"]
     assert [case["scores"]["change"] for case in reported["cases"]] == ["capitals", "no_final_mark"]
     assert reported["cases"][0]["scores"]["changed"] == pytest.approx(chrf)
+
+
+@pytest.mark.parametrize(
+    ("src", "changes"),
+    [("今日は雨が降る。", "[typos]"), ("Old men saw it.", "[capitals, joined]"), ("OLD MEN", "[capitals]")],
+)
+@pytest.mark.parametrize("in_file", [False, True])
+def test_changes_that_apply_to_no_pair_of_a_suite_are_named(tmp_path, src, changes, in_file):
+    tgt = "雨" if changes == "[capitals, joined]" else "Oldo meno."
+    (tmp_path / "pairs.tsv").write_text(f"{src}\t{tgt}\n", encoding="utf-8")
+    rows = "file: pairs.tsv" if in_file else f"translations: [{{src: {src}, one_of: {tgt}}}]"
+    head = SUITE[: SUITE.index("    translations")].replace("en", "ja", 1)
+    (tmp_path / "suite.yaml").write_text(f"{head}    {rows}\n    changes: {changes}\n", encoding="utf-8")
+    with pytest.raises(ConfigError) as error:
+        load_suite(tmp_path / "suite.yaml")
+    message = str(error.value)
+    assert all(fact in message for fact in ["suite.yaml", "checks.0", *changes.strip("[]").split(", "), "1 pair"]), (
+        message
+    )
+    assert "lacks" not in message
 
 
 def test_a_file_of_pairs_serves_as_well(tmp_path):
