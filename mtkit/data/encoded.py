@@ -175,6 +175,10 @@ class EncodedCorpus:
         corpus = int(np.searchsorted(self._corpus_ends, i, side="right"))
         return f"{self._files[corpus]}:{self._lines[i]}"
 
+    def corpora_of(self, indices: npt.NDArray[np.integer[Any]]) -> Int64s:
+        """Return the index of the corpus that each of these pairs comes from."""
+        return np.searchsorted(self._corpus_ends, indices, side="right")
+
     def lines_of(self, corpus: int) -> Int64s:
         """Return the line in its text, from 1, of each pair of a corpus, given by its index."""
         end = int(self._corpus_ends[corpus])

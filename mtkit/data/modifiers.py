@@ -192,7 +192,7 @@ class PairSampler:
         keys = derived_keys(derived_keys(start, indices), repetitions_of(indices))
         chosen = self._chosen(keys)
         seeds = derived_keys(keys, np.full(1, _OF_A_PAIR))
-        corpora = np.searchsorted(np.cumsum(corpus.sizes), indices, side="right")
+        corpora = corpus.corpora_of(indices)
         readable = _without_unknown(pairs.src) & _without_unknown(pairs.tgt)
         mates = {corpus: np.flatnonzero(readable & (corpora == corpus)) for corpus in set(corpora.tolist())}
 

@@ -349,9 +349,12 @@ def _changes(trainer: Trainer) -> list[ChangeExample]:
     rates, data = trainer.cfg.augment.rates, trainer.cfg.data
     if not rates:
         return []
-    some = corpus.take(np.linspace(0, corpus.n_pairs - 1, min(corpus.n_pairs, _PAIRS_TO_CHANGE), dtype=np.int64))
-    n = len(some.src.lengths)
-    pairs = [(src.decode(some.src[i].tolist()), tgt.decode(some.tgt[i].tolist())) for i in range(n)]
+    sample = np.linspace(0, corpus.n_pairs - 1, min(corpus.n_pairs, _PAIRS_TO_CHANGE), dtype=np.int64)
+    some, readers = corpus.take(sample), [src.tagged(one.tag) for one in data.train]
+    pairs = [
+        (readers[of].decode(some.src[i].tolist()), tgt.decode(some.tgt[i].tolist()))
+        for i, of in enumerate(corpus.corpora_of(sample).tolist())
+    ]
     return change_examples(rates, Modifiers(data.src_lang, data.tgt_lang), pairs)
 
 

@@ -169,6 +169,9 @@ class Corpus:
         self.src_lengths, self.tgt_lengths = self.src.lengths, self.tgt.lengths
         self.sizes, self.n_pairs = [half, len(lines) - half], len(lines)
 
+    def corpora_of(self, indices):
+        return (indices >= self.sizes[0]).astype(np.int64)
+
     def take(self, indices):
         return PairsInMemory(self.src.take(indices), self.tgt.take(indices))
 

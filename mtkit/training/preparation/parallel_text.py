@@ -133,14 +133,16 @@ class ParallelText:
         return {**shares, LETTERS_RATIO: round(tgt / max(src, 1.0), 4), **augmented}
 
     def _texts(self, side: str, n: int) -> Iterator[str]:
-        """Yield one side of n training pairs, evenly spaced, or of all."""
+        """Yield one side of n training pairs, without tags, evenly spaced, or of all."""
         sample = np.linspace(0, self.train.n_pairs - 1, min(self.train.n_pairs, n), dtype=np.int64)
-        tokenizer = self.tokenizers[SIDES.index(side)]
+        src, tgt = self.tokenizers
+        readers = [src.tagged(corpus.tag) if side == "src" else tgt for corpus in self.cfg.data.train]
         for first in range(0, len(sample), _READ_AT_ONCE):
             part = sample[first : first + _READ_AT_ONCE]
             taken = (self.train.src if side == "src" else self.train.tgt).take(part)
             self.train.release()
-            yield from (tokenizer.decode(taken[i].tolist()) for i in range(len(part)))
+            corpora = self.train.corpora_of(part)
+            yield from (readers[corpora[i]].decode(taken[i].tolist()) for i in range(len(part)))
 
     @cached_property
     def words(self) -> WordRecord | None:
