@@ -123,11 +123,11 @@ def check_order(outputs: Sequence[Path], langs: Languages) -> None:
 def check_distinct(outputs: Sequence[tuple[str, Path | None]], inputs: Sequence[Path]) -> None:
     """Raise UsageError if an output is one of the inputs, or the same file as another output.
 
-    outputs: the option that names each, and its path; None: it is not written.
+    outputs: the option that names each, and its path; None: it is not written. A terminal or /dev/null may be both.
     """
     taken = {path.resolve(): f"the input {path}" for path in inputs}
     for option, path in outputs:
-        if path is None:
+        if path is None or path.is_char_device():
             continue
         if (other := taken.get(path.resolve())) is not None:
             raise UsageError(f"{option} {path}: the same file as {other}; give another name")

@@ -1,5 +1,6 @@
 import os
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -7,7 +8,14 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from mtkit.errors import UsageError
-from mtkit.pair_files.corpus_files import check_outputs, own_languages, read_one_file, read_two_files, writing
+from mtkit.pair_files.corpus_files import (
+    check_distinct,
+    check_outputs,
+    own_languages,
+    read_one_file,
+    read_two_files,
+    writing,
+)
 from mtkit.pair_files.pairs import Tally, segment
 
 # Without what XML cannot hold, what ends a line or a column, and U+FEFF, which at the beginning of a file is a BOM.
@@ -146,3 +154,10 @@ def test_an_interruption_never_leaves_a_new_side_next_to_an_old_one(tmp_path, mo
         write("new")
     assert [side.read_text() for side in sides] in (["old\n"] * 2, ["new\n"] * 2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["x.de", "x.en"]
+
+
+def test_a_terminal_may_be_read_and_written_but_a_file_may_not(tmp_path):
+    check_distinct([("--output", Path("/dev/null"))], [Path("/dev/null")])
+    for path in (tmp_path / "a", tmp_path / "b" / ".." / "a"):
+        with pytest.raises(UsageError, match=r"--output .*: the same file as the input"):
+            check_distinct([("--output", path)], [tmp_path / "a"])
