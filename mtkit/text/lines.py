@@ -8,9 +8,9 @@ from mtkit.text.sentences import GREEK_QUESTION, is_final_mark_added, without_fi
 from mtkit.text.templates import FORMULA
 from mtkit.text.words import has_letters
 
-_LIST_MARK = re.compile(
-    r"[^\S\r\n]*+(?:(?:[-*•–+]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})[.)]|#{1,6}|>{1,9}|\[[ xX]\])[^\S\r\n]++)*"
-)
+# A capital with a full stop is not a mark, because names begin so (J. Smith), and neither is the z. of z. B.
+_NUMBER = r"\d{1,3}[.)]|(?:[a-z]|[ivx]{1,4})(?:\)|\.(?!\s[^\W\d_]{1,2}\.))|(?:[A-Z]|[IVX]{1,4})\)"
+_LIST_MARK = re.compile(rf"[^\S\r\n]*+(?:(?:[-*•–+]|\(?(?:{_NUMBER})|#{{1,6}}|>{{1,9}}|\[[ xX]\])[^\S\r\n]++)*")
 # Breaks of lines and between cells, also those that programs write as \n, or people as <br>. A path such as C:\new has
 # none, and neither has a formula such as \(\theta\).
 BREAK_TAG = re.compile(r"<br\s{0,9}/?>", re.IGNORECASE)

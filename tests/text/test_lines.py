@@ -34,6 +34,34 @@ def test_a_written_break_behind_a_letter_and_a_colon_is_not_a_path(text, parts):
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "M. Jackson est là.",
+        "J. Smith wrote this book.",
+        "I. M. Pei built it.",
+        "U. S. troops left.",
+        "E. coli is a bacterium.",
+        "X. Li and V. I. Ivanov left.",
+        "II. Mahmud öldü.",
+        "z. B. ist das Haus rot.",
+        "p. ex. le chat",
+    ],
+)
+@pytest.mark.parametrize("mark", ["", "- ", "1. ", "> (a) "])
+def test_an_initial_or_an_abbreviation_is_not_the_mark_of_a_list(text, mark):
+    line = mark + text
+    assert [line[start:end] for start, end in text_spans(line)] == [text]
+
+
+@pytest.mark.parametrize(
+    "mark", ["1.", "12)", "(3)", "a.", "b)", "(c)", "A)", "(B)", "iv.", "(ii)", "II)", "-", "##", "[x]"]
+)
+def test_the_mark_of_a_list_does_not_belong_to_its_text(mark):
+    line = f"{mark} The cat sleeps."
+    assert [line[start:end] for start, end in text_spans(line)] == ["The cat sleeps."]
+
+
+@pytest.mark.parametrize(
     ("src", "translation", "expected"),
     [
         ("The cat sleeps…", "Le chat dort.", "Le chat dort…"),

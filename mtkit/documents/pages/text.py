@@ -21,6 +21,7 @@ _BREAK = re.compile(rf"{NEWLINE.pattern}|\f")
 _ENDS_LINE = FINAL + ":;："
 _WRAPPED = 40  # characters: the lines of a wrapped paragraph are longer, but for the last
 _EVEN = 0.6  # and at least so long, relative to the longest
+_MAYBE_ITEM = re.compile(r"\s*(?:[A-Z]|[IVX]{1,4})\.\s")  # A. or II., or the initial of a name, which list_mark leaves
 _CELL = re.compile(r"[^\t]*[^\s][^\t]*")
 
 Line = re.Match[str]
@@ -83,8 +84,10 @@ def _goes_on(text: str, before: Line, line: Line) -> bool:
     """Return whether a line may belong to the paragraph of the one before: it is next, and begins no item."""
     if len(_BREAK.findall(text, before.end(), line.start())) > 1 or "\f" in text[before.end() : line.start()]:
         return False
-    mark = list_mark(line[0]).strip()
-    return not mark or (mark.startswith(">") and mark == list_mark(before[0]).strip())
+    mark = list_mark(line[0])
+    if _MAYBE_ITEM.match(line[0], len(mark)):
+        return False
+    return not mark.strip() or (mark.startswith(">") and mark.strip() == list_mark(before[0]).strip())
 
 
 def _as_one_or_each(block: list[Line]) -> Iterator[list[Line]]:

@@ -1,5 +1,6 @@
 """Plain text: paragraphs, wrapped or not."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny_documents import loud, translated
@@ -39,6 +40,12 @@ def test_lines_of_a_list_are_texts_of_their_own():
     found = translated(b"- one thing\n- another\nshort\nlines\n", "text", loud)
     assert found.raw == b"- ONE THING\n- ANOTHER\nSHORT\nLINES\n"
     assert found.n_segments == 4
+
+
+@pytest.mark.parametrize("marks", [("A.", "B.", "C."), ("I.", "II.", "III."), ("> A.", "> B.", "> C.")])
+def test_lines_that_capitals_count_are_texts_of_their_own(marks):
+    lines = [f"{mark} The old cat of the house sleeps under the tree" for mark in marks]
+    assert translated("\n".join(lines).encode(), "text", loud).n_segments == 3
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0\U000ffffc\U000ffffd"), max_size=200))
