@@ -152,7 +152,8 @@ class Capitals:
             return word
         nats = [self._nats(form) + (0 if form is lowered else _SURELY) for form in forms]
         best = forms[nats.index(min(nats))]
-        return title if best == lowered and _SENTENCE_START.search(before) else best
+        # In small letters, because DOG. would look like an abbreviation such as Mr.
+        return title if best == lowered and starts_sentence(lower(before, self._src_lang)) else best
 
 
 def in_capitals(text: str, lang: str | None) -> str:

@@ -74,9 +74,9 @@ _ORDINAL = re.compile(  # German: im 19. Jahrhundert
 _OPENED = re.compile(r"(?<![¿¡])[¿¡]++(?=[^¿¡?!]*\Z)")  # without the mark that closes it
 GREEK_QUESTION = re.compile(r"[\u0370-\u03ff\u1f00-\u1fff]\s?;\Z")  # as people type U+037E
 _UNMARKED = re.compile(r"[\u0e00-\u0eff][^\w\u0e00-\u0eff]*\Z")  # ends in Thai or Lao
-_KEPT_STOP = re.compile(  # p.m. U.S. etc. an ellipsis
-    r"(?:\.\s?\w{0,3}\.|…|\b(?:etc|ecc|usw|osv|itd|atd|Inc|Ltd|Jr|Sr|Co)\.)\Z", re.IGNORECASE
-)
+_MAYBE_LAST = r"\b(?:etc|ecc|usw|osv|itd|atd|Inc|Ltd|Jr|Sr|Co)\."  # abbreviations that often end a sentence, too
+_KEPT_STOP = re.compile(rf"(?:\.\s?\w{{0,3}}\.|…|{_MAYBE_LAST})\Z", re.IGNORECASE)  # p.m. U.S. etc. an ellipsis
+_MAYBE_LAST_STOP = re.compile(rf"{_MAYBE_LAST}\Z", re.IGNORECASE)
 _NUMBER_STOP = re.compile(r"(?:\d|\b[IVX]{2,})\.\Z")  # perhaps of an ordinal number: 3. Ludwig XIV.
 _HEADING_NUMBER = re.compile(  # 1. A.1. 2-1. VIII. or Chapter 1.: the whole of it
     r"(?:[^\W\d_a-zß-ÿ][^\W\d_]{2,}\s+)?(?:§\s?)?(?:(?:[^\W\d_][.-]?)?\d+(?:[.–-]\d+)*[a-z]?|[IVXLC]+)\.\Z"
@@ -120,6 +120,7 @@ PATTERNS = {
     "greekQuestion": GREEK_QUESTION,
     "unmarked": _UNMARKED,
     "keptStop": _KEPT_STOP,
+    "maybeLastStop": _MAYBE_LAST_STOP,
     "numberStop": _NUMBER_STOP,
     "closing": at_end(re.escape(_CLOSING)),
     "atEnd": at_end(re.escape(AT_END)),
@@ -242,9 +243,9 @@ def is_final_mark_added(src: str, translation: str) -> bool:
 
 
 def ends_with_abbreviation(text: str) -> bool:
-    """Return whether a text, perhaps with white space behind it, ends with an abbreviation such as e.g. or p.m."""
+    """Return whether a text, perhaps with white space behind it, ends with an abbreviation, such as p.m. or etc."""
     end = text.rstrip()
-    return bool(_INITIALS.search(end) or _ABBREVIATION.search(end))
+    return any(pattern.search(end) for pattern in (_INITIALS, _ABBREVIATION, _MAYBE_LAST_STOP))
 
 
 def clause_gaps(text: str) -> list[Span]:

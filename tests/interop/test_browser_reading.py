@@ -46,7 +46,8 @@ ODD = [
     "\U0001f468\u200d\U0001f469 \U0001d41a\U0001d41b\U0001d41c",
     "{name} %s {{huose}} {%if%}huose{%endif%} $HUOSE <ph1> huose_id foo.huose `huose` :huose: C:\\huose \\n A-12",
     "https://huose.com/huose?a=b www.huose.com me@huose.org @huose #huose <b> </b> <br> <a\u00a0href='huose'> &amp;",
-    "Mr. e.g. z.\u00a0B. U.S. p.m. 3. 19. im Oktober ... \u2026 ?! \u00bf ( ) \u201c \u00bb \u2013 : , " + "a" * 120,
+    "Mr. etc. e.g. z.\u00a0B. U.S. p.m. 3. 19. im Oktober ... \u2026 ?! \u00bf ( ) \u201c \u00bb \u2013 : , "
+    + "a" * 120,
 ]
 ODD = ["\t", *" ".join(ODD).split(" ")]
 

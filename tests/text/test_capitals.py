@@ -5,7 +5,7 @@ import pytest
 from mtkit.text.capitals import Capitals, PartOf, is_in_capitals, is_in_small_letters
 
 KNOWN = """
-the The Fuß sie Sie he He is in Is see a I dogs dog Paris NATO know Haus das ist don't Don't ısı no No
+the The Fuß sie Sie he He is in Is see a I dogs dog Paris NATO know Haus das ist don't Don't ısı no No Mr etc
 """.split()  # noqa: SIM905
 
 
@@ -31,6 +31,9 @@ def lowered(text: str, lang: str = "en") -> str | None:
         ("THE DOG IS IN %s IN {Name} IN <ph3>", "The dog is in %s in {Name} in <ph3>"),
         ("SEE HTTPS://EXAMPLE.COM/A, THE DOGS", "See HTTPS://EXAMPLE.COM/A, the dogs"),
         ("«THE DOGS» – SEE", "«The dogs» – see"),
+        ("THE DOGS SEE PARIS 5 P.M. THE HAUS IS IN PARIS", "The dogs see Paris 5 p.m. the Haus is in Paris"),
+        ("SEE THE DOGS, ETC. AND THE HAUS", "See the dogs, etc. and the Haus"),
+        ("SEE MR. PARIS, THE DOG. THE HAUS. NO. NO.", "See Mr. Paris, the dog. The Haus. No. No."),
     ],
 )
 def test_words_get_the_case_that_is_usual_in_the_training_text(text, known):
@@ -47,6 +50,7 @@ def test_words_get_the_case_that_is_usual_in_the_training_text(text, known):
         ("see $nato, nato.py, `nato` and nato.", "See $nato, nato.py, `nato` and NATO."),
         ("see the dog, e.g. in paris", "See the dog, e.g. in Paris"),
         ("at 5 p.m. he is in", "At 5 p.m. he is in"),
+        ("see the dogs, etc. and the dog", "See the dogs, etc. and the dog"),
         ("nothing is known", "Nothing is known"),
         ("7 dogs see nato", "7 dogs see NATO"),
         ("the fuß", "The Fuß"),  # ß has no capital of one letter

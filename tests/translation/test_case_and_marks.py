@@ -60,6 +60,20 @@ def test_text_in_capitals_is_read_as_sentences_and_its_translation_becomes_capit
     assert translator.translate(lines) == ["IT IS HOT.  I SEE A CAT", "It is HOT.", "IT IS HOT."]
 
 
+@pytest.mark.parametrize(
+    ("line", "read"),
+    [
+        ("THE TRAIN LEAVES AT 5 P.M. AND ARRIVES AT 6 P.M.", ["The train leaves at 5 p.m. and arrives at 6 p.m."]),
+        ("WE BOUGHT APPLES, PEARS, ETC. AND WENT HOME.", ["We bought apples, pears, etc. and went home."]),
+        ("MR. AND MR. SMITH ARE HERE. THE DOG. THE CAT.", ["Mr. And Mr. Smith are here.", "The dog.", "The cat."]),
+    ],
+)
+def test_text_in_capitals_is_not_cut_behind_an_abbreviation(line, read):
+    translator = copying(by_sentence=True)
+    translator.reader.training_text.capitals = Capitals(lambda words: nats(words) - 9 * words.count("Mr"), "en", "fr")
+    assert [segment.text for segment in translator.segments([line])[0]] == read
+
+
 @pytest.mark.parametrize(("share", "is_read"), [(0.0, "It is hot"), (0.5, "it is hot"), (None, "it is hot")])
 def test_text_without_capitals_is_read_as_a_sentence_unless_the_training_text_has_such_lines(bundle, share, is_read):
     training = {} if share is None else {SHARE_OF_SMALL: share}

@@ -61,7 +61,7 @@ function readerOf(rules, record) {
 
   function endsWithAbbreviation(text) { // mtkit.text.sentences.ends_with_abbreviation
     const end = without("spaceAtEnd", text);
-    return Boolean(find("initials", end) || find("abbreviation", end));
+    return ["initials", "abbreviation", "maybeLastStop"].some(name => find(name, end));
   }
 
   const startsSentence = before => find("sentenceStart", before) && !endsWithAbbreviation(before);
