@@ -10,7 +10,8 @@ from mtkit.text.templates import TEMPLATE
 # Marks that end a sentence (Unicode's Sentence_Terminal, and the ellipsis, of scripts that are in use). Some do so only
 # before white space: 3.5 is a number.
 _FINAL_BEFORE_SPACE = ".!?…\u061f\u06d4\u0589\u1362\u1367\u17d4\uff0e\u037e"  # Arabic to Khmer, full-width, Greek
-_FINAL_ANYWHERE = "。！？\uff61\u0964\u0965\u104b\u0f0d\u0f0e"  # Chinese and Japanese; danda, Burmese, Tibetan
+_UNSPACED = "。！？\uff61"  # of Chinese and Japanese, which put no space behind them
+_FINAL_ANYWHERE = _UNSPACED + "\u0964\u0965\u104b\u0f0d\u0f0e"  # danda, Burmese, Tibetan
 FINAL = _FINAL_BEFORE_SPACE + _FINAL_ANYWHERE
 QUESTIONS = frozenset("?？\u061f\u1367\u037e")
 _PAUSING_BEFORE_SPACE = ",;:\u060c\u061b"
@@ -207,7 +208,7 @@ def share_of_several(lines: Iterable[str]) -> float:
 
 def ends_without_space(text: str) -> bool:
     """Return whether the text ends with a mark of a script that puts no space between sentences."""
-    return text.rstrip(_CLOSING).endswith(tuple(_FINAL_ANYWHERE))
+    return text.rstrip(_CLOSING).endswith(tuple(_UNSPACED))
 
 
 def final_marks(text: str) -> str:
@@ -267,7 +268,7 @@ def _starts_sentence(text: str, end: int, start: int) -> bool:
     if text[start].islower():
         return False
     before = max(0, end - _LONGEST_ABBREVIATION)
-    if start == end and not ends_without_space(text[before:end]):
+    if start == end and not text[before:end].rstrip(_CLOSING).endswith(tuple(_FINAL_ANYWHERE)):
         return _are_glued(text, end)
     if _INITIALS.search(text, before, end):
         return bool(_OPENER.match(text, start))

@@ -151,6 +151,7 @@ def test_each_rate_has_an_example_if_a_pair_allows_it():
 def test_sentences_are_joined_as_their_script_joins_them():
     assert joined(["Stop!", "Go.", "Where"]) == "Stop! Go. Where"
     assert joined(["停！", "走。", "哪里"]) == "停！走。哪里"
+    assert joined(["मैं घर जाता हूँ।", "वह आता है।"]) == "मैं घर जाता हूँ। वह आता है।"
     assert can_continue("Stop!", "Halt!")
     assert not can_continue("A car", "Ein Auto.")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mtkit.text.sentences import final_marks, sentences, share_of_several
+from mtkit.text.sentences import ends_without_space, final_marks, sentences, share_of_several
 
 
 @pytest.mark.parametrize(
@@ -86,6 +86,23 @@ def test_what_is_short_and_no_abbreviation_ends_a_sentence():
 )
 def test_sentences_end_in_every_script_and_before_closing_quotation_marks(first, second):
     assert sentences(f"{first} {second}") == [first, second]
+
+
+@pytest.mark.parametrize(
+    ("text", "without"),
+    [
+        ("他来了。", True),
+        ("「走！」", True),
+        ("行くぞ？", True),
+        ("यह दूसरा है।", False),  # Hindi
+        ("ওটা দ্বিতীয়।", False),  # Bengali
+        ("ဒါနှစ်ခု။", False),  # Burmese
+        ("བཀྲ་ཤིས།", False),  # Tibetan
+    ],
+)
+def test_only_chinese_and_japanese_put_no_space_between_sentences_but_others_are_divided_without_one(text, without):
+    assert ends_without_space(text) == without
+    assert sentences(text + text) == [text, text]
 
 
 @pytest.mark.parametrize("attached", ["[1]", "[2][13]", "**", "\U00100000", '"\U00100001', "_"])
