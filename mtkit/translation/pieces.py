@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 from mtkit.alignment.placing import readable, without
 from mtkit.config.tags import TOKENS
 from mtkit.pair_files.lines import as_one_line
-from mtkit.text.capitals import Case, PartOf, Usual, is_in_capitals
+from mtkit.text.capitals import Case, PartOf, Usual, is_in_capitals, is_in_small_letters
 from mtkit.text.characters import without_invisible
 from mtkit.text.inline import LONGEST_SENTENCE, Inline, cut, has_words_or_numbers
 from mtkit.text.lines import BREAK_TAG
@@ -185,7 +185,8 @@ class Cutter:
     def _sources(self, line: str, protected: Protected, *, whole: bool) -> list[_Source]:
         marked = _Marked(line, protected)
         text = marked.text
-        usual = self._usual(text, None) if is_in_capitals(text) else None  # "NO. YES." has two sentences
+        has_case = not (is_in_capitals(text) or is_in_small_letters(text))
+        usual = None if has_case else self._usual(text, None)  # "IT RAINS. GO HOME." has two sentences
         # Numbers alone are for the model, too: it may write them in another way, or have learnt nothing but numbers.
         intervals = cut(text, read=usual and usual.text, lines_whole=whole) or cut(
             text, lines_whole=whole, is_wanted=has_words_or_numbers

@@ -1,5 +1,6 @@
 """Capitals, their absence and final marks: how lines are read, and what their translations get."""
 
+from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
@@ -10,6 +11,7 @@ from copying import LETTERS, copying
 from mtkit.bundle import SHARE_OF_SMALL, read_bundle
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.text.capitals import Capitals
+from mtkit.tokens.word_record import WordRecord
 from mtkit.translation.terminology import Terminology
 
 
@@ -86,6 +88,28 @@ def test_text_without_capitals_is_read_as_a_sentence_unless_the_training_text_ha
     assert translator.translate(["it is hot"]) == ["it is hot"]
     assert translator.translate(["it is hot."]) == [f"{is_read}."]
     assert translator.reader.with_terms().pieces(["it is hot"], 99)[0][0].replaced.text == "it is hot"
+
+
+@pytest.mark.parametrize(
+    ("line", "read"),
+    [
+        (
+            "hello. where is tom? he is here. i do not know.",
+            ["Hello.", "Where is tom?", "He is here.", "I do not know."],
+        ),
+        ("where is tom? i do not know", ["Where is tom?", "I do not know."]),
+        ("he is here. where is tom", ["He is here.", "Where is tom?"]),
+        ("he arrives at six p.m. and leaves", ["He arrives at six p.m. and leaves."]),
+        ("well. he is here! yes", ["Well.", "He is here!", "Yes"]),
+    ],
+)
+def test_each_sentence_in_small_letters_is_read_alone_and_with_its_own_final_mark(bundle, line, read):
+    translator = copying(by_sentence=True)
+    reading = translator.reader.training_text
+    reading.capitals = Capitals(nats, "en", "fr", nats)
+    reading._files = replace(read_bundle(bundle), manifest={"sha256": {}, "training": {SHARE_OF_SMALL: 0.0}})
+    reading.words = WordRecord(Counter(), {"he": ".", "i": ".", "where": "?"})
+    assert [LETTERS.decode(piece.ids[0]) for piece in translator.pieces([line])[0]] == read
 
 
 @pytest.mark.parametrize(
