@@ -219,6 +219,28 @@ def test_html_is_read_by_lines_and_blocks_but_a_tag_stays_whole():
 
 
 @needs_node
+def test_each_sentence_of_text_in_one_case_is_read_alone_and_with_its_own_final_mark(files, tmp_path):
+    page = (SCRIPT_FOLDER.parent / "browser.html.j2").read_text("utf-8")
+    casing = page[page.index("const locale") : page.index("async function translatedTexts")]
+    casing = casing.replace("{{ raises_small | tojson }}", "true")
+    called = READ.replace("const reader =", "reader =").replace("reader[name](...args)", "asRead(name).text")
+    script = f"const PAIR = {{from: 'en'}}; {casing} {called}"
+    write_words(tmp_path / "words.bin", WordRecord(Counter(), {"he": ".", "i": ".", "where": "?"}))
+    packed = base64.b64encode((tmp_path / "words.bin").read_bytes()).decode()
+    lines = {
+        "hello. where is tom? he is here. i don't know": "Hello. Where is tom? He is here. I don't know.",
+        "he is here. where is tom": "He is here. Where is tom?",
+        "where is tom? i don't know": "Where is tom? I don't know.",
+        "HE IS IN IT. WHERE IS TOM": "He is in it. Where is tom?",
+        "he left at 5 p.m. and is here": "He left at 5 p.m. and is here.",
+        "HE HAS PEARS, ETC. AND IS HERE": "He has pears, etc. and is here.",
+    }
+    assert in_node(script, {"rules": rules(files), "packed": packed, "calls": [[line] for line in lines]}) == list(
+        lines.values()
+    )
+
+
+@needs_node
 def test_without_a_record_lines_stay_as_they_are(files):
     calls = [["read", "where is teh house"], ["keepEdges", "Contact us", "Contactez-nous."]]
     read, edges = in_node(READ, {"rules": rules(files), "packed": None, "calls": calls})

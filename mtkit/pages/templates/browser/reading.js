@@ -204,14 +204,15 @@ function readerOf(rules, record) {
     return [text + line.slice(at), values];
   }
 
-  // Return the line as the model is to read it, and its words that are read as others.
-  function read(line) {
+  // Return the line as the model is to read it, and its words that are read as others. withCase: gives a text the case
+  // that tells its sentences.
+  function read(line, withCase = text => text) {
     if (!record) return {text: line, words: []};
-    const [text, values] = masked(line), all = [];
+    const [text, values] = masked(line), all = [], cased = withCase(text), usual = cased.length === text.length ? cased : text;
     const unmasked = part => [...part].map(character => values.get(character) ?? character).join("");
     let result = "", at = 0;
     for (const [from, to] of textSpans(text)) {
-      for (const [start, end] of rules.bySentence ? sentenceSpans(text.slice(from, to)) : [[0, to - from]]) {
+      for (const [start, end] of rules.bySentence ? sentenceSpans(usual.slice(from, to)) : [[0, to - from]]) {
         const part = text.slice(from + start, from + end), bare = without("spaceAtStart", without("spaceAtEnd", part));
         const first = from + start + part.indexOf(bare), kept = [...bare].filter(each => values.has(each)).map(each => values.get(each));
         const [piece, words] = respelt(unmasked(bare), kept);
@@ -278,5 +279,5 @@ function readerOf(rules, record) {
 
   const sentencesOf = text => sentenceSpans(text).map(([start, end]) => text.slice(start, end));
 
-  return {read, readTagged, keepEdges, keepTaggedEdges, respelt, missingMark, sentencesOf};
+  return {read, readTagged, keepEdges, keepTaggedEdges, respelt, missingMark, sentencesOf, endsWithAbbreviation};
 }
