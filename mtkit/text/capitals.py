@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 from mtkit.languages import primary_code
 from mtkit.text.placeholders import PROSE
 from mtkit.text.sentences import FINAL, ends_with_abbreviation, final_marks
+from mtkit.text.words import LETTERS
 
 # Of nats by which a written form must be likelier than that in lower case: He is likelier than he where sentences are
 # short, but Paris is much likelier than paris.
@@ -26,7 +27,7 @@ _UNKNOWN = 2.0
 # the other rule of `Capitals._is_title`, 96 % are read as sentences (English; French 92 %, German 90 %).
 _FREQUENT = 8.0
 _FEWEST_OF_TITLE = 3  # words
-_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+WORD = re.compile(rf"{LETTERS}(?:['’]{LETTERS})*")
 _FINAL_SPACED = rf"[{re.escape(FINAL)}]\s"
 _SENTENCE_START = re.compile(rf"(?:^\W*|{_FINAL_SPACED}(?:(?!{_FINAL_SPACED})\W)*)\Z")  # from the last one: linear
 _MAYBE_KEPT = re.compile(r"[@%{}$<#&:\[_*]|\.\w|(?i:www\.)")  # without such a part, a text has nothing that stays
@@ -89,7 +90,7 @@ class Capitals:
             return Usual(raised, case) if part_of or raised != text else None
         if is_in_capitals(text):
             lowered = with_words(text, self._lowered)
-            own, of_lowered = (self._nats(" ".join(_WORD.findall(_kept().sub(" ", each)))) for each in (text, lowered))
+            own, of_lowered = (self._nats(" ".join(WORD.findall(_kept().sub(" ", each)))) for each in (text, lowered))
             return Usual(lowered, "capitals") if own > _UNKNOWN * of_lowered else None
         return Usual(with_words(text, self._lowered), None) if self._is_title(text) else None
 
@@ -119,7 +120,7 @@ class Capitals:
         """
         if case == "capitals":
             return in_capitals(translation, self._tgt_lang)
-        first = _WORD.match(translation)
+        first = WORD.match(translation)
         if case == "sentence" or first is None or self._tgt_nats is None or self._may_be_polite(first[0]):
             return translation
         small = lower(first[0][0], self._tgt_lang) + first[0][1:]
@@ -174,7 +175,7 @@ def is_in_capitals(text: str) -> bool:
     if not text.isupper() and not any(len(word) > 1 and word.isupper() for word in text.split()):
         return False  # as for most text, which this decides in a microsecond
     text = _kept().sub(" ", text)
-    return text.isupper() and any(len(word) > 1 for word in _WORD.findall(text))
+    return text.isupper() and any(len(word) > 1 for word in WORD.findall(text))
 
 
 def is_in_small_letters(text: str) -> bool:
@@ -199,7 +200,7 @@ def changeable_words(text: str) -> Iterator[re.Match[str]]:
     """Yield the words of a text, without those in addresses, placeholders and tags."""
     at = 0
     for kept in [*(_kept().finditer(text) if _MAYBE_KEPT.search(text) else ()), None]:
-        yield from _WORD.finditer(text, at, len(text) if kept is None else kept.start())
+        yield from WORD.finditer(text, at, len(text) if kept is None else kept.start())
         at = len(text) if kept is None else kept.end()
 
 
@@ -224,7 +225,7 @@ def _kept() -> re.Pattern[str]:
 
 def patterns() -> dict[str, re.Pattern[str]]:
     """Return the patterns by which `changeable_words` and `starts_sentence` decide, for the page of browsers."""
-    return {"word": _WORD, "sentenceStart": _SENTENCE_START, "maybeKept": _MAYBE_KEPT, "kept": _kept()}
+    return {"word": WORD, "sentenceStart": _SENTENCE_START, "maybeKept": _MAYBE_KEPT, "kept": _kept()}
 
 
 def lower(text: str, lang: str | None) -> str:

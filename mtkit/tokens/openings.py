@@ -7,13 +7,15 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 
+from mtkit.text.capitals import WORD
 from mtkit.text.sentences import QUESTIONS, final_marks
+from mtkit.text.words import MARKS
 
 _FEWEST_LINES = 5  # that begin with the same words
 _SURE = 0.8  # share of these lines that must end with the same kind of mark
 _FEW = 0.02  # share of lines without a final mark; above it, the model has learnt to read such lines
 SHORTEST = 3  # words: less may be a label, such as Contact us
-_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+LETTER_AT_END = re.compile(rf"[^\W_][{MARKS}]*\Z")  # or a digit
 _STATEMENT, _QUESTION, _UNCLEAR = ".", "?", ""
 
 
@@ -56,12 +58,12 @@ class OpeningCounts:
 
 def missing_mark(text: str, marks: Mapping[str, str]) -> str:
     """Return the final mark that a sentence lacks; "" if it has one, or if that is unclear. marks: of each opening."""
-    if not marks or not text[-1:].isalnum() or len(text.split()) < SHORTEST:
+    if not marks or not LETTER_AT_END.search(text) or len(text.split()) < SHORTEST:
         return ""
     return next((marks[opening] for opening in _openings(text) if opening in marks), _UNCLEAR)
 
 
 def _openings(text: str) -> list[str]:
     """Return the first two words in small letters, and the first one alone."""
-    words = [match[0].lower() for match, _ in zip(_WORD.finditer(text), range(2), strict=False)]
+    words = [match[0].lower() for match, _ in zip(WORD.finditer(text), range(2), strict=False)]
     return [" ".join(words[:n]) for n in range(len(words), 0, -1)]

@@ -56,6 +56,7 @@ def test_each_change_by_example(name, pair, expected):
         (("en", "es"), "no_final_mark", ("Why?", "¿Por qué?"), ("Why", "Por qué")),
         (("zh", "en"), "no_final_mark", ("为什么？", "Why?"), ("为什么", "Why")),
         (("zh", "en"), "typos", ("现在玩这个游戏。", "Play this game."), ("现在玩这个游戏。", "Play this game.")),
+        (("yo", "en"), "title_case", ("ọ̀rọ̀ за́мок.", "A word."), ("Ọ̀rọ̀ За́мок.", "A word.")),
         (("hi", "en"), "typos", ("यह किताब है।", "This is a book."), ("यह किताब है।", "This is a book.")),
     ],
 )

@@ -11,6 +11,7 @@ from mtkit.text import capitals, lines, sentences
 from mtkit.text.inline_tags import TAG
 from mtkit.text.placeholders import PROSE
 from mtkit.text.words import LONG_RUN
+from mtkit.tokens.openings import LETTER_AT_END
 from mtkit.tokens.spelling import TYPED
 
 MATCHES = """
@@ -69,7 +70,15 @@ def test_each_part_of_an_expression_matches_the_same():
 
 @needs_node
 def test_the_patterns_of_text_match_the_same():
-    own = [*capitals.patterns().values(), *sentences.PATTERNS.values(), *lines.PATTERNS.values(), TYPED, LONG_RUN, TAG]
+    own = [
+        *capitals.patterns().values(),
+        *sentences.PATTERNS.values(),
+        *lines.PATTERNS.values(),
+        TYPED,
+        LONG_RUN,
+        TAG,
+        LETTER_AT_END,
+    ]
     prose = [javascript_regex(re.compile(pattern), WORD_OF_REGEX) for pattern in PROSE]  # searched by another package
     of_javascript = in_javascript([*map(javascript_regex, own), *prose])
     for pattern, matches in zip([*own, *map(regex.compile, PROSE)], of_javascript, strict=True):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mtkit.text.capitals import Capitals, PartOf, is_in_capitals, is_in_small_letters
+from mtkit.text.capitals import Capitals, PartOf, changeable_words, in_capitals, is_in_capitals, is_in_small_letters
 
 KNOWN = """
 the The Fuß sie Sie he He is in Is see a I dogs dog Paris NATO know Haus das ist don't Don't ısı no No Mr etc
@@ -156,6 +156,15 @@ def test_a_model_that_knows_titles_reads_them():
 
 def test_nouns_stay_capitals_where_the_training_text_has_them():
     assert lowered("DAS IST DAS HAUS", "de") == "Das ist das Haus"
+
+
+@pytest.mark.parametrize(
+    ("text", "upper"),
+    [("ọ̀rọ̀ ní за́мок", "Ọ̀RỌ̀ NÍ ЗА́МОК"), ("हिन्दी l'été", "हिन्दी L'ÉTÉ")],
+)
+def test_a_combining_mark_divides_no_word(text, upper):
+    assert [word[0] for word in changeable_words(text)] == text.split()
+    assert in_capitals(text, None) == upper
 
 
 def test_turkish_i():

@@ -27,6 +27,7 @@ def marks_of(lines):
         ("it was hot", "."),
         ("why is it hot", "?"),
         ("So are you", ""),
+        ("why is it so\u0301", "?"),  # a combining mark at the end
         ("Who is it", ""),  # only four lines
         ("Dogs see it", ""),  # unknown
         ("It is hot!", ""),  # it has a mark

@@ -18,6 +18,7 @@ from mtkit.text.inline_tags import NUMBERED_TAG, TAG
 from mtkit.text.placeholders import PROSE
 from mtkit.text.templates import TEMPLATE
 from mtkit.text.words import LONG_RUN, LONGEST_WORD
+from mtkit.tokens.openings import LETTER_AT_END
 from mtkit.tokens.openings import SHORTEST as SHORTEST_SENTENCE
 from mtkit.tokens.protected import Protector
 from mtkit.tokens.spelling import CLEARLY, SHORTEST, TYPED, checksum, frequent_words, neighbours
@@ -46,6 +47,7 @@ def rules(files: BundleFiles) -> dict[str, Any]:
         "numberedTag": NUMBERED_TAG,
         "longRun": LONG_RUN,
         "typed": re.compile(rf"\A(?:{TYPED.pattern})\Z"),
+        "letterAtEnd": LETTER_AT_END,
         "space": re.compile(r"\s+"),
         "spaceAtStart": re.compile(r"\A\s+"),
     }

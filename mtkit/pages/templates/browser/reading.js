@@ -127,7 +127,7 @@ function readerOf(rules, record) {
   // Final marks: mtkit.tokens.openings.missing_mark.
 
   function missingMark(text) {
-    if (!/[\p{L}\p{N}]$/u.test(text) || text.split(patterns.space).filter(Boolean).length < rules.shortestSentence) return "";
+    if (!find("letterAtEnd", text) || text.split(patterns.space).filter(Boolean).length < rules.shortestSentence) return "";
     const [first, second] = [...text.matchAll(patterns.word)].map(match => match[0].toLowerCase());
     for (const opening of second ? [`${first} ${second}`, first] : first ? [first] : []) {
       const mark = record.openings.get(checksum(opening));
