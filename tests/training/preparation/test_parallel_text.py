@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 
 from mtkit.bundle import LETTERS_RATIO, SHARE_OF_SMALL
 from mtkit.runs.plan import _changes
@@ -34,5 +35,5 @@ def test_the_facts_about_the_text_do_not_count_its_tags(config_of, tmp_path):
 def test_the_examples_of_a_plan_change_the_text_without_its_tag(config_of, tmp_path):
     text = text_with_tags(config_of, tmp_path)
     trainer = SimpleNamespace(cfg=text.cfg, corpus=text.train, run=SimpleNamespace(text=text))
-    [example] = [one for one in _changes(trainer) if one.name == "capitals"]
+    [example] = [one for one in _changes(cast(Any, trainer)) if one.name == "capitals"]
     assert (example.src, example.tgt) == ("DO YOU SEE THE CAT HERE?", "DO YOU SEE THE CAT HERE?")
