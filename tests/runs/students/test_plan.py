@@ -32,7 +32,7 @@ def small_shape(monkeypatch) -> None:
     monkeypatch.setattr(student_plan, "SHAPES", ["student-tiny"])
 
 
-def prepared(cfg, folder, checkpoints, since):
+def prepared(cfg, folder, checkpoints, since, text_times):
     """Stand in for the preparation of a run, in which an update takes 0.1 seconds."""
     assert time.monotonic() - since >= 45.0, "translating, and the text"
     tokenizer = SimpleNamespace(vocab_size=cfg.tokenizer.src.vocab_size)
