@@ -172,7 +172,7 @@ class EncodedCorpus:
 
     def line_of(self, i: int) -> str:
         """Return the place of pair i in the text as "file:line"."""
-        corpus = int(np.searchsorted(self._corpus_ends, i, side="right"))
+        [corpus] = self.corpora_of(np.array([i]))
         return f"{self._files[corpus]}:{self._lines[i]}"
 
     def corpora_of(self, indices: npt.NDArray[np.integer[Any]]) -> Int64s:

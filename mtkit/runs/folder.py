@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from mtkit.bundle import find_model, read_bundle
+from mtkit.config.durations import seconds_of
 from mtkit.config.reading.differences import differences
 from mtkit.config.reading.loading import dump_config, load_written_config
 from mtkit.config.schema import Config
@@ -35,6 +36,8 @@ _FREE = (
     *("train." + key for key in ("validate_every", "validate_sentences", "average_best", "average_last")),
     *("train." + key for key in ("suite", "threads", "device", "shard_above_gib")),
 )
+
+_MUCH_LONGER = 2  # times the budget before
 
 _CHOSEN = "# Chosen by mtkit for this run:\n"
 
@@ -112,6 +115,7 @@ def with_its_choices(cfg: Config, *, started: bool) -> Config:
     train = cfg.train.model_copy(update=chosen)
     if started:
         _check_limits(train, cfg.run_dir)
+        _warn_of_longer_budget(train, theirs, cfg.run_dir)
     return cfg.model_copy(
         update={
             "train": train,
@@ -143,6 +147,18 @@ def write_config(cfg: Config, reasons: Mapping[str, str], *, resumed: bool = Fal
     choices = {**(_choices_in(path) if resumed and path.exists() else {}), **reasons}
     head = [_CHOSEN, *(f"#   {key}: {what}\n" for key, what in choices.items())] if choices else []
     write_text(path, "".join(head) + dump_config(cfg))
+
+
+def _warn_of_longer_budget(train: TrainConfig, theirs: TrainConfig | None, run_dir: Path | None) -> None:
+    """Warn if a run gets much more time than that for which it has chosen its model."""
+    if theirs is None or run_dir is None or not train.budget or not theirs.budget:
+        return
+    of_model = [key for key in chosen_keys(run_dir) if key.startswith("model.")]
+    if of_model and seconds_of(train.budget) >= _MUCH_LONGER * seconds_of(theirs.budget):
+        log.warning(
+            f"{run_dir}: the run keeps the {', '.join(of_model)} that mtkit chose for train.budget={theirs.budget}; "
+            f"a new run, in another run_dir, can choose others for {train.budget}"
+        )
 
 
 def chosen_keys(run_dir: Path) -> list[str]:

@@ -148,6 +148,32 @@ def test_limits_that_do_not_fit_what_a_run_began_with_are_refused(make_config, b
         with_its_choices(config_with(now), started=True)
 
 
+@pytest.mark.parametrize(
+    ("budget", "chosen", "warns"),
+    [
+        ("20m", {"model.residual_dropout": "0, because"}, True),
+        ("19m", {"model.residual_dropout": "0, because"}, False),
+        ("1h", {"train.lr": "0.002, because"}, False),
+        (None, {"model.residual_dropout": "0, because"}, False),
+    ],
+)
+def test_a_run_with_much_more_time_than_its_model_was_chosen_for_is_told_so(make_config, budget, chosen, warns, caplog):
+    def config_with(limit):
+        values = make_config().model_dump(mode="json", exclude_unset=True)
+        return Config.model_validate(values | {"train": {"schedule": "constant"} | limit})
+
+    write_config(config_with({"budget": "10m"}), chosen)
+    with_its_choices(config_with({"budget": budget} if budget else {"max_steps": 10_000}), started=True)
+    assert [record.message for record in caplog.records if "another run_dir" in record.message] == (
+        [
+            f"{make_config().run_dir}: the run keeps the model.residual_dropout that mtkit chose for "
+            "train.budget=10m; a new run, in another run_dir, can choose others for 20m"
+        ]
+        if warns
+        else []
+    )
+
+
 def test_a_started_run_keeps_its_width_where_the_config_leaves_it_out(make_config):
     values = make_config().model_dump(mode="json", exclude_unset=True)
     values["model"] = {"d_model": 128, "d_ff": 512, "n_heads": 2}

@@ -92,7 +92,7 @@ class RobustCheck(Check):
         made: list[tuple[set[int], Case]] = [(set(pairs), case) for case in cases if case.wanted]
         if pairs and not made:
             raise ValueError(
-                f"none of the changes {', '.join(self.changes)} applies to any of {counted(len(pairs), 'pair')}; give "
+                f"none of the changes {', '.join(self.changes)} alters any text of {counted(len(pairs), 'pair')}; give "
                 "other changes or other pairs"
             )
         return made

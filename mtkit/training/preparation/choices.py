@@ -77,6 +77,8 @@ def choose_validation(
         number = {"validate_sentences": min(n_sentences, validator.n_sentences)}
         cfg = cfg.model_copy(update={"train": cfg.train.model_copy(update=number)})
         validator = text.validator(cfg, updater.precision)
-        share = f"{_FOR_VALIDATION:.1%} of the budget, or {_LEAST_SENTENCES} of each dev set"
-        reasons["train.validate_sentences"] = f"{validator.n_sentences}, because they take {share}"
+        why = f"they take {_FOR_VALIDATION:.1%} of the budget, or {_LEAST_SENTENCES} of each dev set"
+        if validator.n_sentences < n_sentences:
+            why = "data.dev has no more"
+        reasons["train.validate_sentences"] = f"{validator.n_sentences}, because {why}"
     return cfg, validator, cost.seconds(validator.n_sentences)

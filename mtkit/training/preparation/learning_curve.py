@@ -91,6 +91,8 @@ def unlike_measured(cfg: Config, n_pairs: int, n_tokens: float | None = None) ->
         return "they learn from references, without train.init_from"
     if not _PAIRS[0] <= n_pairs <= _PAIRS[1]:
         return f"they learn from {_PAIRS[0]:,} to {_PAIRS[1]:,} pairs"
+    if cfg.tokenizer.src.type == "char" or (cfg.tokenizer.tgt.type == "char" and not cfg.tokenizer.shared):
+        return "they have pieces of words, not tokenizer.*.type=char"
     if cfg.train.schedule != "schedule_free":
         return "they have train.budget and its schedule, schedule_free"
     if model.d_model != _WIDTH or n_layers > _MOST_LAYERS or model.decoder != "attention":

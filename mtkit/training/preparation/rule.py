@@ -95,10 +95,10 @@ def should_be_shallow(model: ModelConfig, n_updates: int) -> bool:
     return n_updates < _TOO_FEW_FOR_DEPTH and not SHALLOW_MODEL.keys() & model.model_fields_set
 
 
-def should_have_shallow_decoder(written: ModelConfig, chosen: ModelConfig, n_epochs: float) -> bool:
+def should_have_shallow_decoder(written: ModelConfig, chosen: ModelConfig, text_reads: float) -> bool:
     """Return whether a model to which should_be_shallow has given fewer layers gets a decoder of one layer."""
     is_shallow = not SHALLOW_MODEL.keys() & written.model_fields_set and SHALLOW_MODEL.items() <= dict(chosen).items()
-    return is_shallow and n_epochs < _FEW_EPOCHS
+    return is_shallow and text_reads < _FEW_EPOCHS
 
 
 def should_be_narrow(model: ModelConfig, n_updates: int) -> bool:
@@ -106,13 +106,13 @@ def should_be_narrow(model: ModelConfig, n_updates: int) -> bool:
     return n_updates < _TOO_FEW_UPDATES and not NARROW_MODEL.keys() & model.model_fields_set
 
 
-def should_have_r_drop(cfg: Config, n_epochs: float) -> bool:
-    """Return whether a run with time for n_epochs gets R-Drop; never if the config has one of its keys."""
+def should_have_r_drop(cfg: Config, text_reads: float) -> bool:
+    """Return whether a run that can read its text so often gets R-Drop; never if the config has one of its keys."""
     train = cfg.train
     is_possible = (
         train.init_from is None and train.patience is None and any(getattr(cfg.model, key) for key in DROPOUTS)
     )
-    return is_possible and n_epochs >= _MANY_EPOCHS and not R_DROP.keys() & train.model_fields_set
+    return is_possible and text_reads >= _MANY_EPOCHS and not R_DROP.keys() & train.model_fields_set
 
 
 def faster_rate(train: TrainConfig, n_updates: int, d_model: int) -> float | None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from mtkit.config.data import TrainCorpus
 from mtkit.config.distillation import DistillConfig
 from mtkit.config.schema import Config
+from mtkit.config.tokenizer import TokenizersConfig
 from mtkit.data.encoded import EncodedSide, starts_of
 from mtkit.training.preparation import learning_curve as curves
 from mtkit.training.preparation.learning_curve import LearningCurve, learning_curve
@@ -36,9 +37,8 @@ def budgeted(config_of, tmp_path, model=(), **train) -> Config:
     cfg = config_of(tmp_path / "run")
     changes = {"schedule": "schedule_free", "budget": "6m", **train}
     wide = {"d_model": 256, "n_encoder_layers": 2, "n_decoder_layers": 1, **dict(model)}
-    return cfg.model_copy(
-        update={"train": cfg.train.model_copy(update=changes), "model": cfg.model.model_copy(update=wide)}
-    )
+    sections = {"train": cfg.train.model_copy(update=changes), "model": cfg.model.model_copy(update=wide)}
+    return cfg.model_copy(update={**sections, "tokenizer": TokenizersConfig()})
 
 
 def test_the_share_of_known_trigrams_is_as_counted_by_hand(config_of, tmp_path):
@@ -104,6 +104,23 @@ def test_there_is_no_forecast_but_a_reason_for_runs_unlike_those_measured(
     cfg = budgeted(config_of, tmp_path, model, **train)
     assert learning_curve(cfg, text, [text]) is None
     assert reason in curves.unlike_measured(cfg, n_pairs)
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "is_unlike"),
+    [
+        ({"src": {"type": "char"}}, True),
+        ({"tgt": {"type": "char"}}, True),
+        ({"tgt": {"type": "char"}, "shared": True}, False),
+        ({"src": {"type": "bpe"}}, False),
+    ],
+)
+def test_there_is_no_forecast_for_characters_because_the_measured_runs_had_pieces(
+    config_of, tmp_path, tokenizer, is_unlike
+):
+    cfg = budgeted(config_of, tmp_path)
+    cfg = cfg.model_copy(update={"tokenizer": TokenizersConfig.model_validate(tokenizer)})
+    assert ("type=char" in curves.unlike_measured(cfg, 10_000)) == is_unlike
 
 
 @pytest.mark.parametrize(("millions", "is_unlike"), [(0.14, True), (0.16, False), (9.9, False), (10.1, True)])

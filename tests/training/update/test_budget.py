@@ -384,6 +384,7 @@ def test_a_run_with_a_budget_records_its_choices_and_keeps_them(make_config, clo
     train(cfg, since=clock.now)
     recorded = load_config(cfg.run_dir / "config.yaml").train
     assert (recorded.batch_tokens, recorded.validate_sentences) == (1024, 8), "all eight pairs of dev"
+    assert "train.validate_sentences: 8, because data.dev has no more" in (cfg.run_dir / "config.yaml").read_text()
 
     def must_not_be_asked(*args):
         raise AssertionError("measured again")
