@@ -316,8 +316,7 @@ def _bundle_in(path: Path) -> Path:
         hint = hint_of_hub(path) or "a model is a run or bundle folder, such as runs/NAME"
         raise BundleError(f"{path}: no such folder; {hint}")
     if not path.is_dir():
-        is_inside = _is_run(path.parent) or (path.parent / MANIFEST).is_file()
-        hint = f"; did you mean {path.parent}?" if is_inside else ", such as runs/NAME"
+        hint = f"; did you mean {path.parent}?" if is_run_or_bundle(path.parent) else ", such as runs/NAME"
         raise BundleError(f"{path}: a file, but a model is a run or bundle folder{hint}")
     if any((path / name).exists() for name in ("model.safetensors", "src.spm")) and not _is_run(path):
         raise BundleError(f"{path}: a bundle without its {MANIFEST}; {_remedy(path)}")
@@ -340,6 +339,11 @@ def hint_of_hub(path: Path) -> str:
         "if this is a model of the Hugging Face Hub: mtkit downloads nothing; download it first, for example with hf "
         f"download {path.as_posix()} --local-dir FOLDER, then use mtkit import FOLDER --out runs/NAME"
     )
+
+
+def is_run_or_bundle(folder: Path) -> bool:
+    """Return whether a folder is a run, finished or not, or a bundle."""
+    return _is_run(folder) or (folder / MANIFEST).is_file()
 
 
 def _is_run(path: Path) -> bool:

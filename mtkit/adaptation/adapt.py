@@ -16,7 +16,7 @@ from mtkit.adaptation.general import General, prepare_general, text_of
 from mtkit.adaptation.judgement import FILE, ON_MEMORY, Judgement, changes_of, examples_of
 from mtkit.adaptation.memory import Memory, add_shortlist, has_grown, is_prepared, languages_of, prepare_memory
 from mtkit.adaptation.reading import as_read
-from mtkit.bundle import MANIFEST, BundleFiles, load_model, read_bundle
+from mtkit.bundle import MANIFEST, BundleFiles, is_run_or_bundle, load_model, read_bundle
 from mtkit.config.data import CorpusFiles
 from mtkit.config.durations import duration_of, seconds_of
 from mtkit.config.schema import Config
@@ -109,6 +109,8 @@ def adapt(
     """
     since = time.monotonic() if since is None else since
     base = read_bundle(base_folder)
+    if is_run_or_bundle(out):
+        raise ConfigError(f"{out} is a run or bundle, whose files the adaptation would replace; choose another --out")
     with locked(out):
         settings = _settings(base, memory_paths, general_paths, n_new_pieces, out)
         if (judgement := Judgement.load(out)) is not None:

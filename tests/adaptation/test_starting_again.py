@@ -1,6 +1,7 @@
 """A second start in the folder of an adaptation: what it continues, does again, and refuses."""
 
 import json
+import shutil
 from unittest.mock import Mock
 
 import pytest
@@ -46,6 +47,21 @@ def test_a_longer_budget_continues_an_adaptation_that_has_ended(base, memory, tm
         mtkit(base, memory, "--out", tmp_path / "out", "--budget", budget)
     first, second = (seconds_of(cfg.train.budget) for cfg in trained)
     assert second - first == 20 * 60
+
+
+def test_the_folder_of_a_run_or_bundle_is_refused_and_stays_as_it_is(base, memory, tmp_path, stand_ins):
+    def files():
+        return {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+    trained, run = stand_ins(1.0, lambda share: 0.5 * share), tmp_path / "run"
+    shutil.copytree(base, run / "model")
+    (run / "config.yaml").write_text("task: translate\n")
+    before = files()
+    for out in (run, run / "model", base):
+        result = mtkit(run, memory, "--out", out)
+        assert result.exit_code != 0 and f"{out} is a run or bundle" in result.stderr
+    assert files() == before and not trained
+    assert mtkit(run, memory, "--out", run / "adapted").exit_code == 0
 
 
 def test_a_memory_that_has_grown_starts_again_from_the_base(base, memory, tmp_path, stand_ins):
