@@ -1,10 +1,12 @@
 """The `tokenizer` section of the config: how to split text into pieces."""
 
+from collections.abc import Mapping
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from mtkit.config.section import Section
+from mtkit.languages import Side
 
 Normalization = Literal["nfc", "nfc_forms", "nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"]
 
@@ -18,7 +20,7 @@ class TokenizerConfig(Section):
         ge=264,
         le=1_000_000,
         description="number of pieces, including 4 special ones and 256 bytes; mtkit lowers it if the text is too "
-        "short",
+        "short. Default with a budget that leaves few updates on a CPU: 4000, unless one tokenizer is shared",
     )
     character_coverage: float = Field(
         0.9995,
@@ -69,6 +71,15 @@ class TokenizersConfig(Section):
     shared: bool = Field(
         False, description="use one tokenizer for both sides, trained on both sides with the settings of src"
     )
+
+    def with_sizes(self, sizes: Mapping[Side, int]) -> Self:
+        """Return the section with these sizes, which do not count as written in the file."""
+        sized = self.model_copy()
+        for side, size in sizes.items():
+            one = getattr(self, side).model_copy()
+            one.__dict__["vocab_size"] = size
+            sized.__dict__[side] = one
+        return sized
 
     def with_source_rule(self) -> Self:
         """Return the section with the normalisation rule of the source, if the file leaves it out.

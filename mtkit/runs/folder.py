@@ -12,11 +12,13 @@ from mtkit.config.durations import seconds_of
 from mtkit.config.reading.differences import differences
 from mtkit.config.reading.loading import dump_config, load_written_config
 from mtkit.config.schema import Config
+from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.config.training import TrainConfig
 from mtkit.console import counted, log
 from mtkit.errors import BundleError, ConfigError
 from mtkit.evaluation.metrics.settings import tokenizer_for
 from mtkit.files import write_text
+from mtkit.languages import SIDES
 from mtkit.training.preparation.labelled_text import with_labels
 from mtkit.training.preparation.rule import KEYS_OF_MODEL, KEYS_OF_TRAIN
 
@@ -111,6 +113,11 @@ def with_its_choices(cfg: Config, *, started: bool) -> Config:
         }
         cfg = with_labels(cfg.model_copy(update={"data": cfg.data.model_copy(update=data)}))
     of_model = {key: getattr(run.model, key) for key in KEYS_OF_MODEL if run and key not in cfg.model.model_fields_set}
+    tokenizers: dict[str, TokenizerConfig] = {}
+    for side in SIDES:
+        ours: TokenizerConfig = getattr(cfg.tokenizer, side)
+        if run and "vocab_size" not in ours.model_fields_set:
+            tokenizers[side] = ours.model_copy(update={"vocab_size": getattr(run.tokenizer, side).vocab_size})
     augment = run.augment if run and "augment" not in cfg.model_fields_set else cfg.augment
     train = cfg.train.model_copy(update=chosen)
     if started:
@@ -120,6 +127,7 @@ def with_its_choices(cfg: Config, *, started: bool) -> Config:
         update={
             "train": train,
             "model": cfg.model.model_copy(update=of_model),
+            "tokenizer": cfg.tokenizer.model_copy(update=tokenizers),
             "augment": augment,
         }
     )
@@ -153,11 +161,15 @@ def _warn_of_longer_budget(train: TrainConfig, theirs: TrainConfig | None, run_d
     """Warn if a run gets much more time than that for which it has chosen its model."""
     if theirs is None or run_dir is None or not train.budget or not theirs.budget:
         return
-    of_model = [key for key in chosen_keys(run_dir) if key.startswith("model.")]
-    if of_model and seconds_of(train.budget) >= _MUCH_LONGER * seconds_of(theirs.budget):
+    kept = [
+        key
+        for key, what in _choices_in(run_dir / "config.yaml").items()
+        if key.startswith(("model.", "tokenizer.")) and "because" in what
+    ]
+    if kept and seconds_of(train.budget) >= _MUCH_LONGER * seconds_of(theirs.budget):
         log.warning(
-            f"{run_dir}: the run keeps the {', '.join(of_model)} that mtkit chose for train.budget={theirs.budget}; "
-            f"a new run, in another run_dir, can choose others for {train.budget}"
+            f"{run_dir}: the run keeps what mtkit chose for a shorter train.budget: {', '.join(kept)}; a new run, in "
+            f"another run_dir, can choose others for {train.budget}"
         )
 
 

@@ -152,6 +152,8 @@ def test_limits_that_do_not_fit_what_a_run_began_with_are_refused(make_config, b
     ("budget", "chosen", "warns"),
     [
         ("20m", {"model.residual_dropout": "0, because"}, True),
+        ("20m", {"tokenizer.src.vocab_size": "2934 of 4000: no more; 4000, because"}, True),
+        ("20m", {"tokenizer.src.vocab_size": "2934 of 8000: no more"}, False),
         ("19m", {"model.residual_dropout": "0, because"}, False),
         ("1h", {"train.lr": "0.002, because"}, False),
         (None, {"model.residual_dropout": "0, because"}, False),
@@ -166,8 +168,8 @@ def test_a_run_with_much_more_time_than_its_model_was_chosen_for_is_told_so(make
     with_its_choices(config_with({"budget": budget} if budget else {"max_steps": 10_000}), started=True)
     assert [record.message for record in caplog.records if "another run_dir" in record.message] == (
         [
-            f"{make_config().run_dir}: the run keeps the model.residual_dropout that mtkit chose for "
-            "train.budget=10m; a new run, in another run_dir, can choose others for 20m"
+            f"{make_config().run_dir}: the run keeps what mtkit chose for a shorter train.budget: "
+            f"{next(iter(chosen))}; a new run, in another run_dir, can choose others for 20m"
         ]
         if warns
         else []

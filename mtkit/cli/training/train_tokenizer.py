@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from mtkit.cli.options import ConfigOption, JsonOption, SetOption, load_run_config
-from mtkit.files import locked
 
 if TYPE_CHECKING:
     from mtkit.training.preparation import tokenizer_report
@@ -24,23 +23,15 @@ def train_tokenizer(
     the tokenizers of that model.
     """
     from mtkit.data import corpus
-    from mtkit.training.preparation import run_tokenizers, tokenizer_report
+    from mtkit.runs import tokenizers as of_runs
+    from mtkit.training.preparation import tokenizer_report
 
     config = load_run_config(config_path, overrides)
 
     corpus.require_files("data.train", config.data.train)
     corpus.require_files("data.dev", config.data.dev)  # the report's text
 
-    make_tokenizers = run_tokenizers.train_tokenizers
-    if config.train.init_from is not None:
-        from mtkit.training.preparation import warm_start  # imports torch, which takes a second
-
-        make_tokenizers = warm_start.run_tokenizers
-
-    assert config.run_dir is not None  # load_run_config fills it in
-    with locked(config.run_dir):
-        tokenizers = make_tokenizers(config, config.run_dir)
-    reports = tokenizer_report.report_sides(config, tokenizers)
+    reports = tokenizer_report.report_sides(config, of_runs.make_tokenizers(config))
     if as_json:
         print(json.dumps({side: asdict(report) for side, report in reports.items()}, indent=2))
     else:

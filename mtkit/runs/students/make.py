@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.augmentation.distillation import in_fast_precision, with_teachers_text
-from mtkit.bundle import BundleFiles, add_to_bundle, bundle_file, find_model, read_bundle
+from mtkit.bundle import CHOSEN, BundleFiles, add_to_bundle, bundle_file, find_model, read_bundle
 from mtkit.config.data import TrainCorpus
 from mtkit.config.durations import seconds_of
 from mtkit.config.model import PRESETS, ModelConfig
 from mtkit.config.schema import Config
+from mtkit.config.tokenizer import TokenizerConfig
 from mtkit.console import counted, log, progress_bar, without_log
 from mtkit.data.corpus import (
     count_pairs,
@@ -348,8 +349,15 @@ def _is_part(corpora: Sequence[TrainCorpus]) -> bool:
 
 
 def _n_pieces(files: BundleFiles, shape: str) -> int:
-    """Return the size of the student's one vocabulary: the teacher's larger one, or less for a small file."""
-    wanted = max(files.config.tokenizer.src.vocab_size, files.config.tokenizer.tgt.vocab_size)
+    """Return the size of the student's one vocabulary: the teacher's larger one, or less for a small file.
+
+    A size that mtkit chose for the teacher's budget counts as the default.
+    """
+    chosen: list[str] = files.manifest.get("training", {}).get(CHOSEN, [])
+    wanted = max(
+        TokenizerConfig().vocab_size if f"tokenizer.{side}.vocab_size" in chosen else settings.vocab_size
+        for side, settings in (("src", files.config.tokenizer.src), ("tgt", files.config.tokenizer.tgt))
+    )
     if shape not in _MOST_PIECES:
         return wanted
     pieces = {

@@ -133,6 +133,11 @@ def _tokens_per_second(updater: Updater, corpus: EncodedCorpus, n_tokens: int) -
     return n_done / (time.perf_counter() - started)
 
 
+def least_memory(n_weights: int) -> int:
+    """Return the bytes that training needs for weights, gradients and Adam's two means, in float32."""
+    return 16 * n_weights
+
+
 def available_memory() -> float:
     """Return the bytes that this process can still allocate, as far as the system reports them."""
     free = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))

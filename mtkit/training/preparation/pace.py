@@ -10,12 +10,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from mtkit.config.durations import duration_of
 from mtkit.config.schema import Config
 from mtkit.console import counted, log
-from mtkit.data.batching import make_batch
-from mtkit.data.encoded import EncodedCorpus
+from mtkit.data.batching import Batch, make_batch
+from mtkit.data.encoded import EncodedCorpus, EncodedSide, PairsInMemory, starts_of
 from mtkit.data.mixture import Draw, Mixture, draws_of, uniform
+from mtkit.languages import SIDES
 from mtkit.training.preparation.auto_batch import pairs_of_length
 from mtkit.training.preparation.learning_curve import LANGUAGES, ExpectedBleu
 from mtkit.training.preparation.rule import (
@@ -38,6 +41,7 @@ from mtkit.training.update.schedule import LONGEST_WARMUP, r_drop_shares
 
 _TRY_S, _TRY = 3.0, 0.01  # most seconds, and share of the training time, to measure a size
 _LENGTHS = (0.2, 0.5, 0.8)  # quantiles of the lengths to measure with
+_RANDOM_LENGTHS = (8, 12, 20)  # tokens of a sentence, if there is no text yet
 WORTH_OF_TRANSLATOR = {  # of a run with fewer updates, trained on real text from the beginning
     400: "expect nothing usable; a translator needs thousands of updates",
     1000: "expect rough translations at best; a translator needs thousands of updates",
@@ -117,6 +121,25 @@ def fit_batches(
     return cfg.model_copy(update=changed), n_updates
 
 
+def updates_without_text(
+    make_updater: Callable[[Config], Updater], cfg: Config, training_s: float, size: int, n_batches: int
+) -> int:
+    """Return how many updates fit into training_s, of the written or the smallest size: measured with random tokens.
+
+    make_updater, training_s: as in fit_batches. size: number of pieces of each side. n_batches: in each update.
+    """
+    cfg = cfg.model_copy(update={"train": cfg.train.model_copy(update={"guided_alignment": 0.0})})  # needs the text
+    random = np.random.default_rng(0)
+    n_tokens = cfg.train.batch_tokens if isinstance(cfg.train.batch_tokens, int) else BATCH_SIZES[0]
+    batches = []
+    for length in (min(length, cfg.data.max_tokens) for length in _RANDOM_LENGTHS):
+        n = max(1, n_tokens // (length + 1))
+        lengths = np.full(n, length, np.int32)
+        sides = [EncodedSide(random.integers(4, size, n * length), starts_of(lengths), lengths) for _ in SIDES]
+        batches.append(make_batch(PairsInMemory(*sides), np.arange(n)))
+    return int(training_s / _seconds_of(make_updater(cfg), batches, n_batches, training_s))
+
+
 def _fit_size(
     sizes: Sequence[int], updater: Updater, corpus: EncodedCorpus, n_batches: int, training_s: float
 ) -> tuple[int, int]:
@@ -149,8 +172,13 @@ def _tokens_before_repeats(draws: Sequence[Draw]) -> float:
 def _seconds_per_update(
     updater: Updater, corpus: EncodedCorpus, n_tokens: int, n_batches: int, training_s: float
 ) -> float:
-    """Measure updates of short, medium and long sentences in turn, with and without R-Drop as the run has it."""
+    """Measure updates of short, medium and long sentences in turn."""
     batches = [make_batch(corpus, pairs_of_length(corpus, n_tokens, quantile)) for quantile in _LENGTHS]
+    return _seconds_of(updater, batches, n_batches, training_s)
+
+
+def _seconds_of(updater: Updater, batches: Sequence[Batch], n_batches: int, training_s: float) -> float:
+    """Measure updates of n_batches of each of these batches in turn, with and without R-Drop as the run has it."""
     updates_per_s = 0.0
     for r_drop, share in r_drop_shares(updater.cfg).items():
         for batch in batches:  # kernels are made at their first use

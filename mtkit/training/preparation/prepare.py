@@ -36,8 +36,8 @@ from mtkit.runtime import (
     warn_of_slow_precision,
 )
 from mtkit.tokens.tokenizer import Tokenizer
-from mtkit.training.preparation.auto_batch import available_memory
-from mtkit.training.preparation.choices import choose_batches, choose_learning, choose_validation
+from mtkit.training.preparation.auto_batch import available_memory, least_memory
+from mtkit.training.preparation.choices import choose_batches, choose_learning, choose_pieces, choose_validation
 from mtkit.training.preparation.labelled_text import label_encodings, prepare_labelled
 from mtkit.training.preparation.orientation import check_file_names
 from mtkit.training.preparation.parallel_text import pair_encodings, prepare_pairs, read_dev
@@ -109,9 +109,12 @@ def prepare(
     reasons: dict[str, str] = {}
     if not checkpoints.exist():
         cfg = choose_learning(cfg, reasons)
+        learning = cfg
+        cfg = processes.on_main(lambda: choose_pieces(learning, run_dir, since, processes, reasons))
     text, overlaps, text_s = ready_text(cfg, run_dir, processes)
     if not checkpoints.exist():
-        reasons |= lowered_vocabularies(cfg, run_dir, text.tokenizers)
+        for key, what in lowered_vocabularies(cfg, run_dir, text.tokenizers).items():
+            reasons[key] = "; ".join(filter(None, [what, reasons.get(key)]))
     mixtures = mixtures_of(cfg.data, text.train)
     if device.type == "cpu":
         keep_freed_memory()  # only now, so that memory used for the text is returned to the system
@@ -175,7 +178,7 @@ def ready_text(
 
 def _require_memory(cfg: Config, n_weights: int) -> None:
     """Raise TrainingError if the model cannot fit into memory; otherwise the system might kill the process."""
-    needed, free = 16 * n_weights, available_memory()  # float32: weights, gradients, Adam's two means
+    needed, free = least_memory(n_weights), available_memory()
     if needed > free:
         raise TrainingError(
             f"the model has {n_weights:,} weights, which take {needed / 2**30:,.1f} GiB in training, but "

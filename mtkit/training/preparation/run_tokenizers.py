@@ -18,8 +18,10 @@ from mtkit.files import parse_json, sha256_file, write_bytes, write_text
 from mtkit.languages import SIDES, Side
 from mtkit.tokens.placeholders import Placeholders
 from mtkit.tokens.tokenizer import Tokenizer, learn_model, load_tokenizers, sample
+from mtkit.training.preparation.rule import LARGE_ALPHABET
 
 _RECORD = "tokenizers.json"
+_LINES_OF_ALPHABET = 20_000
 
 
 def train_tokenizers(cfg: Config, run_dir: Path) -> tuple[Tokenizer, Tokenizer]:
@@ -67,6 +69,25 @@ def train_tokenizers(cfg: Config, run_dir: Path) -> tuple[Tokenizer, Tokenizer]:
     if record:
         log.info(f"{run_dir}: a tokenizer is missing, or settings or text have changed; training both again")
     return _train_both(cfg, run_dir, settings)
+
+
+def has_own_tokenizers(run_dir: Path) -> bool:
+    """Return whether the user has put tokenizers into a run's folder."""
+    return any((run_dir / f"{side}.spm").exists() for side in SIDES) and not (run_dir / _RECORD).exists()
+
+
+def has_tokenizers(cfg: Config, run_dir: Path) -> bool:
+    """Return whether the run has tokenizers that were trained with the settings and the text of cfg."""
+    if not all((run_dir / f"{side}.spm").exists() for side in SIDES):
+        return False
+    record = _read_record(run_dir / _RECORD)
+    return bool(record) and record["settings"] == _settings(cfg)
+
+
+def has_large_alphabet(cfg: Config, side: Side) -> bool:
+    """Return whether a side has more than LARGE_ALPHABET characters, as Chinese, Japanese and Korean do."""
+    n_lines = count_pairs(cfg.data.train)
+    return len(set().union(*sample(read_side(cfg.data.train, side), n_lines, _LINES_OF_ALPHABET))) > LARGE_ALPHABET
 
 
 def lowered_vocabularies(cfg: Config, run_dir: Path, tokenizers: tuple[Tokenizer, Tokenizer]) -> dict[str, str]:

@@ -13,7 +13,7 @@ import pytest
 from pretended_students import SOURCES
 from typer.testing import CliRunner
 
-from mtkit.bundle import read_bundle
+from mtkit.bundle import CHOSEN, read_bundle
 from mtkit.cli import app
 from mtkit.config.tokenizer import TokenizersConfig
 from mtkit.data.corpus import read_pairs
@@ -79,6 +79,14 @@ def test_the_smallest_student_has_fewer_pieces_unless_the_script_needs_them(teac
     config = files.config.model_copy(update={"tokenizer": TokenizersConfig.model_validate(sizes)})
     files = replace(files, config=config, src_tokenizer=tokenizer, tgt_tokenizer=tokenizer)
     assert make._n_pieces(files, shape) == n_pieces
+
+
+def test_a_size_chosen_for_the_budget_of_the_teacher_does_not_bind_the_student(teacher):
+    files = read_bundle(teacher)
+    assert make._n_pieces(files, "student-base-memory") == 400
+    training = {**files.manifest.get("training", {}), CHOSEN: ["model.n_decoder_layers", "tokenizer.tgt.vocab_size"]}
+    files = replace(files, manifest={**files.manifest, "training": training})
+    assert make._n_pieces(files, "student-base-memory") == 8000
 
 
 def test_without_time_for_all_lines_the_others_stay_as_they_are(teacher, work, tmp_path, monkeypatch):
