@@ -39,9 +39,9 @@ from mtkit.config.training import DEFAULT_BATCH_TOKENS, TrainConfig
 from mtkit.languages import Side
 
 GUIDED_ALIGNMENT = 0.1
-# BLEU on all of dev with 4,000 pieces and with 8,000, side by side on two cores with AVX2, one run each. English-German,
-# 150,000 pairs: 26.6 and 24.7 (15 minutes, 500 updates with 3 + 3 layers), 36.4 and 34.9 (45 minutes, 1,200);
-# French-English, 30,000 pairs: 37.7 and 36.3 (15 minutes, 600). Longer runs were not compared.
+# BLEU on dev with 4,000 pieces and with 8,000, side by side on two cores with AVX2, one run each. 150,000 pairs of
+# English-German: 26.6 and 24.7 (15 minutes, 500 updates with 3 + 3 layers), 36.4 and 34.9 (45 minutes, 1,200); 30,000
+# of French-English: 37.7 and 36.3 (15 minutes, 600). Longer runs were not compared.
 FEW_PIECES = 4000
 _TOO_FEW_FOR_PIECES = 2000
 # In a writing system with more characters than this, 4,000 pieces would hardly be more than its characters.
