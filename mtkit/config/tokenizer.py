@@ -20,7 +20,8 @@ class TokenizerConfig(Section):
         ge=264,
         le=1_000_000,
         description="number of pieces, including 4 special ones and 256 bytes; mtkit lowers it if the text is too "
-        "short. Default with a budget that leaves few updates on a CPU: 4000, unless one tokenizer is shared",
+        "short. Default with a budget that leaves few updates on a CPU: 4000, unless one tokenizer is shared or the "
+        "text has more than 1,000 different characters",
     )
     character_coverage: float = Field(
         0.9995,
