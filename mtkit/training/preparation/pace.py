@@ -41,7 +41,7 @@ from mtkit.training.update.schedule import LONGEST_WARMUP, r_drop_shares
 
 _TRY_S, _TRY = 3.0, 0.01  # most seconds, and share of the training time, to measure a size
 _LENGTHS = (0.2, 0.5, 0.8)  # quantiles of the lengths to measure with
-_RANDOM_LENGTHS = (8, 12, 20)  # tokens of a sentence, if there is no text yet
+_RANDOM_LENGTHS = (8, 12, 20)  # tokens of a sentence, to measure with before the text is encoded
 WORTH_OF_TRANSLATOR = {  # of a run with fewer updates, trained on real text from the beginning
     400: "expect nothing usable; a translator needs thousands of updates",
     1000: "expect rough translations at best; a translator needs thousands of updates",

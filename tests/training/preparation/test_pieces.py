@@ -146,7 +146,7 @@ def test_updates_are_measured_before_there_is_a_tokenizer(budgeted, monkeypatch,
         n_updates = pace.updates_without_text(trial, cfg, 100.0, 300, 2)
     # After the first three, three updates for each look at the clock, which moves by a tenth of a second
     assert n_updates == pytest.approx(100 * (len(made) - 3) / 1.1, rel=0.02)
-    assert all(len(batches) == 2 for batches in made[3:]), "an update accumulates so many"
+    assert all(len(batches) == 2 for batches in made[3:]), "each update accumulates two batches"
     assert [batch.src.numel() for [batch] in made[:3]] == sizes
     for [batch] in made[:3]:
         assert batch.src[:, :-1].min() >= 4 and batch.src.max() < 300, "no special ids inside a sentence"
