@@ -2,6 +2,8 @@
 
 import ctypes
 import os
+import shutil
+import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from mmap import PAGESIZE
@@ -68,6 +70,16 @@ def warn_of_slow_precision(precision: Precision, device: torch.device) -> None:
         log.warning(
             f"train.precision=bf16: this {'GPU' if device.type == 'cuda' else 'CPU'} has no instructions for it, so "
             "training is slow; with train.precision=auto, mtkit takes the fastest precision"
+        )
+
+
+def require_compiler() -> None:
+    """Raise MtkitError unless the C++ compiler that torch uses is there."""
+    name = os.environ.get("CXX", "clang++" if sys.platform == "darwin" else "g++")
+    if shutil.which(name) is None:
+        raise MtkitError(
+            f"train.compile needs a C++ compiler, and there is no {name}: install one, name another one in the "
+            "environment variable CXX, or set train.compile to false, which makes training slower on a GPU"
         )
 
 

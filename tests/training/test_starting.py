@@ -16,6 +16,13 @@ def test_r_drop_without_dropout_gets_a_warning(config_of, tmp_path, caplog):
     assert "train.r_drop=2.0 " in caplog.text
 
 
+def test_a_compiled_run_without_a_compiler_ends_before_it_begins(config_of, tmp_path, monkeypatch):
+    monkeypatch.setenv("CXX", str(tmp_path / "no-compiler"))
+    with pytest.raises(MtkitError, match=r"train\.compile needs a C\+\+ compiler, and there is no .*no-compiler: inst"):
+        train(config_of(tmp_path / "run", compile=True))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_run_is_a_folder(config_of, tmp_path):
     (tmp_path / "run").touch()
     with pytest.raises(ConfigError, match=r"run_dir=.*/run: .* file"):

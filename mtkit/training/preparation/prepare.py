@@ -32,6 +32,7 @@ from mtkit.runtime import (
     keep_freed_memory,
     log_missing_loops,
     log_missing_numba,
+    require_compiler,
     set_threads,
     warn_of_slow_precision,
 )
@@ -73,6 +74,8 @@ def check_early(cfg: Config, processes: Communicator = ALONE) -> None:
     else:
         check_tags_of_start(cfg)
     check_freeze(cfg)
+    if cfg.train.compile:
+        require_compiler()
     check_file_names(cfg)
     require_scores(cfg.data)
     for corpus in cfg.data.dev:
@@ -100,6 +103,8 @@ def prepare(
     since = time.monotonic() if since is None else since
     processes.check(cfg.train)
     check_freeze(cfg)
+    if cfg.train.compile:
+        require_compiler()
     check_file_names(cfg)
     device = processes.device(choose_device(cfg.train.device))
     precision = choose_precision(cfg.train.precision, device)
