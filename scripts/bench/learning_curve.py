@@ -3,11 +3,11 @@
     .venv/bin/python scripts/bench/learning_curve.py scripts/results/curves.tsv
 
 The curve is in `mtkit.training.preparation.learning_curve`. A line of the file is a validation: text, run, pairs,
-trigrams, tokens of all batches in millions, dev BLEU, and `fit` or `check`. The squares of the differences of
-logarithms are least for the lines with `fit`; a text with several runs weighs as much as the root of their number.
-Each text is then left out in turn, and the last validations of its runs are compared with the curve of the others.
-Runs with `check` were made after the fit and are compared with the curve of all. `--picture FILE` draws the longest run
-of each text, whose points are the validations, beside the curve.
+trigrams, width of the model, tokens of all batches in millions, dev BLEU, and `fit` or `check`. The squares of the
+differences of logarithms are least for the lines with `fit`; a text with several runs weighs as much as the root of
+their number. Each text is then left out in turn, and the last validations of its runs are compared with the curve of
+the others. Runs with `check` were made after the fit and are compared with the curve of all. `--picture FILE` draws the
+longest run of each text, of its widest model, whose points are the validations, beside the curve.
 """
 
 import argparse
@@ -34,6 +34,7 @@ class Validation:
     run: str
     pairs: int
     trigrams: float
+    d_model: int
     millions: float
     bleu: float
     role: str
@@ -68,13 +69,13 @@ def draw(points: Sequence[Validation], curve: CurveNumbers, path: Path) -> None:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(9, 6))
-    longest = sorted(ends(points), key=lambda point: point.millions)
+    longest = sorted(ends(points), key=lambda point: (point.d_model, point.millions))
     runs = {point.text: point.run for point in longest}
     by_size = sorted(runs, key=lambda text: -max(point.pairs for point in points if point.text == text))
     for text in by_size:
         own = [point for point in points if point.run == runs[text]]
         from_to = torch.linspace(math.log(_FROM_MILLIONS), math.log(own[-1].millions), 50).exp().tolist()
-        expected = [curve.bleu(own[0].pairs, own[0].trigrams, millions) for millions in from_to]
+        expected = [curve.bleu(own[0].pairs, own[0].trigrams, millions, own[0].d_model) for millions in from_to]
         [line] = axes.plot(from_to, expected, linewidth=1)
         places = [[point.millions for point in own], [point.bleu for point in own]]
         axes.plot(*places, "o", color=line.get_color(), label=text, markersize=5)
@@ -94,7 +95,8 @@ def read(rows: Iterable[Mapping[str, str]]) -> list[Validation]:
 
     def validation(row: Mapping[str, str]) -> Validation:
         trigrams, millions, bleu = (float(row[key]) for key in ("trigrams", "millions", "dev_bleu"))
-        return Validation(row["text"], row["run"], int(row["pairs"]), trigrams, millions, bleu, row["role"])
+        pairs, d_model = int(row["pairs"]), int(row["d_model"])
+        return Validation(row["text"], row["run"], pairs, trigrams, d_model, millions, bleu, row["role"])
 
     return [validation(row) for row in rows]
 
@@ -107,20 +109,21 @@ def fit(points: Sequence[Validation]) -> CurveNumbers:
     weights = torch.tensor([n_points[p.run] ** -1.0 * runs_of[p.text] ** -0.5 for p in points], dtype=torch.float64)
     columns = [[p.trigrams, p.pairs / 10_000, p.millions, p.bleu] for p in points]
     trigrams, pairs, millions, bleu = torch.tensor(columns, dtype=torch.float64).log().T
-    values = torch.tensor([4.0, 1.5, -1.2, 0.3, 0.6], dtype=torch.float64, requires_grad=True)
+    is_narrow = torch.tensor([float(p.d_model == 128) for p in points], dtype=torch.float64)
+    values = torch.tensor([4.0, 1.5, -1.2, 0.3, 0.6, 0.7], dtype=torch.float64, requires_grad=True)
     optimizer = torch.optim.LBFGS([values], max_iter=500, line_search_fn="strong_wolfe", tolerance_change=1e-12)
 
     def loss() -> float:
         optimizer.zero_grad()
-        ceiling, power, half, half_power, slope = values
-        steps = slope.exp() * (half + half_power * pairs - millions)
+        ceiling, power, half, half_power, slope, narrow = values
+        steps = slope.exp() * (half + half_power * pairs + narrow * is_narrow - millions)
         squares = (weights * (ceiling + power * trigrams - torch.nn.functional.softplus(steps) - bleu) ** 2).sum()
         squares.backward()
         return float(squares.item())
 
     optimizer.step(loss)  # type: ignore[no-untyped-call]
-    ceiling, power, half, half_power, slope = values.tolist()
-    return CurveNumbers(math.exp(ceiling), power, math.exp(half), half_power, math.exp(slope))
+    ceiling, power, half, half_power, slope, narrow = values.tolist()
+    return CurveNumbers(math.exp(ceiling), power, math.exp(half), half_power, math.exp(slope), math.exp(narrow))
 
 
 def ends(points: Sequence[Validation]) -> list[Validation]:
@@ -130,7 +133,7 @@ def ends(points: Sequence[Validation]) -> list[Validation]:
 
 def shown(point: Validation, curve: CurveNumbers) -> float:
     """Print a validation beside the curve; return the difference of their logarithms."""
-    expected = curve.bleu(point.pairs, point.trigrams, point.millions)
+    expected = curve.bleu(point.pairs, point.trigrams, point.millions, point.d_model)
     difference = math.log(point.bleu / expected)
     print(f"{point.run:<24} {point.text:<20} expected {expected:5.1f} came {point.bleu:5.1f} ({difference:+.2f})")
     return difference

@@ -69,6 +69,14 @@ def test_half_of_the_ceiling_is_reached_after_the_tokens_named():
     assert expected and expected.middle == pytest.approx(curves.NUMBERS.ceiling / 2)
 
 
+def test_a_narrow_model_needs_more_tokens(config_of, tmp_path):
+    cfg, text = budgeted(config_of, tmp_path, {"d_model": 128}), corpus([5, 6, 7], n_pairs=10_000)
+    narrow = learning_curve(cfg, text, [text])
+    assert narrow == LearningCurve(10_000, 1.0, d_model=128)
+    assert narrow.after(curves.NUMBERS.narrow * 1e6) == LearningCurve(10_000, 1.0).after(1e6)
+    assert curves.NUMBERS.narrow > 1
+
+
 @given(st.integers(3_000, 300_000), st.floats(0.05, 1), st.floats(0.15e6, 9e6), st.floats(1.01, 1.1))
 def test_more_training_and_more_known_text_lead_to_more(n_pairs, share, n_tokens, more):
     def middle(share, n_tokens):
@@ -88,7 +96,7 @@ def test_there_is_no_forecast_for_runs_shorter_or_longer_than_those_measured(n_t
 @pytest.mark.parametrize(
     ("model", "train", "n_pairs", "reason"),
     [
-        ({"d_model": 512}, {}, 10_000, "256 wide"),
+        ({"d_model": 192}, {}, 10_000, "128 or 256 wide"),
         ({"n_encoder_layers": 6}, {}, 10_000, "3 layers"),
         ({"decoder": "ssru"}, {}, 10_000, "attention"),
         ({}, {"schedule": "cosine"}, 10_000, "train.budget"),
@@ -167,6 +175,6 @@ def test_the_numbers_are_those_of_the_measured_runs(bench, measured):
 
 def test_four_of_five_runs_made_after_the_fit_are_inside_the_interval(bench, measured):
     checks = bench.ends([point for point in measured if point.role == "check"])
-    expected = [LearningCurve(run.pairs, run.trigrams).after(run.millions * 1e6) for run in checks]
+    expected = [LearningCurve(run.pairs, run.trigrams, run.d_model).after(run.millions * 1e6) for run in checks]
     inside = [one and one.low <= run.bleu <= one.high for one, run in zip(expected, checks, strict=True)]
     assert len(checks) >= 5 and sum(map(bool, inside)) >= 0.8 * len(checks)
