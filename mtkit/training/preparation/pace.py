@@ -97,7 +97,7 @@ def fit_batches(
             choose("model", SHALLOW_MODEL, would_leave(SHALLOW_MODEL))
         if should_have_shallow_decoder(own, cfg.model, times := n_tokens() / all_text):
             choose("model", SHALLOW_DECODER, f"the run reads its text {times:.1f} times")
-        if should_be_narrow(own, n_updates):
+        if should_be_narrow(own, n_updates, n_tokens() / all_text):
             choose("model", NARROW_MODEL, would_leave(NARROW_MODEL))
         if should_have_r_drop(cfg, times := n_tokens() / all_text):
             choose("train", R_DROP, f"the run reads its text {times:.0f} times without it", [size])

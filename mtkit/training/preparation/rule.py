@@ -9,9 +9,10 @@
 | model.n_encoder_layers, n_decoder_layers | 2 if 3 leave under 4,000 updates | few updates cannot train deep models |
 | model.n_decoder_layers | 1 if 2 are chosen and leave under 8 epochs | updates are faster, and one layer is enough |
 | model.d_model, d_ff, n_heads | 128, 512, 2 if 256 wide still leaves under 500 updates | two updates for one |
+| the same | also if these are under 1,500, and read the text less than twice | they read too little of it |
 | train.batch_tokens | the largest of 1,024, 2,048, 4,096 that leaves 8,000 updates | few updates learn little |
 | train.lr | 2e-3 if d_model is at most 256, with schedule_free or below 2,000 updates; else 1e-3 | it learns more |
-| model.*_dropout | 0 if the run makes less than 3 epochs | dropout slows learning, and little can be memorised |
+| model.*_dropout | 0 if the run makes less than 5 epochs | dropout slows learning, and little can be memorised |
 | train.r_drop, r_drop_from | 3, 0.3 if the run makes at least 17 epochs | so often, a text would be memorised |
 
 A run that starts from a model (train.init_from) has other values:
@@ -55,18 +56,22 @@ _FEW_EPOCHS = 8
 # On 5,000 pairs of Tatoeba, 140 CPU seconds of updates with a cosine and 3 + 3 layers ended at a dev BLEU of 5 with the
 # default width (420 updates) and of 15 with half of it (900 updates); with the other rules above, at 17.4 (600 updates)
 # and 17.0 (1,300 updates).
+# On larger texts, half of the width and the default, 15 minutes of a core with AVX2: 31.9 and 29.4 (en-fr, 149,000
+# pairs, 1,231 updates of the default, 0.7 epochs), 29.6 and 26.6 (en-de, 150,000, 1,387, 0.8), 26.8 and 26.3 (en-de,
+# 60,000, 1,405, 2.1). After 45 minutes 32.5 and 36.0 (en-de, 150,000, 4,200, 2.6).
 NARROW_MODEL = {"d_model": 128, "d_ff": 512, "n_heads": 2}
 _TOO_FEW_UPDATES = 500
+_TOO_FEW_FOR_TEXT, _FEW_READS = 1500, 2
 
 BATCH_SIZES = (1024, 2048, DEFAULT_BATCH_TOKENS)  # smaller ones are much slower per token
 ENOUGH_UPDATES = 8000  # fewer: take smaller batches
 # On Tatoeba the dev loss after 1,000 of 1,250 updates was 2.17 at 2e-3 and 2.22 at 1e-3.
 _FEW_UPDATES, _NARROW = 2000, 256
 # Dropout keeps a model from memorising its text, which few epochs cannot do: on that corpus 1,140 updates (0.7 epochs)
-# ended with a dev loss of 2.06 and a BLEU of 25.7 without dropout, 1,200 with it with 23.8. After 2.4 epochs of en-fr,
-# 2 + 1 layers without dropout reached 40.4 in the time in which 2 + 2 layers with it reached 38.6; which of the two
-# made the difference was not run. On two cores 2 + 1 layers with dropout reached only 38.0 after 2.3 epochs.
-EPOCHS_WITHOUT_DROPOUT = 3
+# ended with a dev loss of 2.06 and a BLEU of 25.7 without dropout, 1,200 with it with 23.8. Without dropout, and with
+# 0.05 in all four places, 256 wide, 30,000 pairs (fr-en): 35.4 and 33.3 after 4 epochs, 35.8 and 36.6 after 6, 34.9 and
+# 38.1 after 8; 128 wide: 29.2 and 26.9 after 4.8, 33.0 and 34.6 after 9.6; `scripts/results/width.tsv` has the runs.
+EPOCHS_WITHOUT_DROPOUT = 5
 # BLEU on dev with R-Drop and without, English-German, one run each. 15 minutes: 10,000 pairs (30 epochs without) 22.4
 # and 21.4, 5,000 pairs (66) 16.5 and 16.2. 6 minutes: 5,000 pairs (26) 16.3 and 15.2, 5,000 others (24) 16.2 and 15.0;
 # 10,000 pairs (11) 18.6 with 2 + 1 layers and 19.7 with 2 + 2. 15 minutes of a slower processor: 5,000 others (18) 15.6
@@ -129,9 +134,13 @@ def should_have_shallow_decoder(written: ModelConfig, chosen: ModelConfig, n_rea
     return is_shallow and n_reads < _FEW_EPOCHS
 
 
-def should_be_narrow(model: ModelConfig, n_updates: int) -> bool:
-    """Return whether a model with time for n_updates becomes a narrow one; never if the config has one of the keys."""
-    return n_updates < _TOO_FEW_UPDATES and not NARROW_MODEL.keys() & model.model_fields_set
+def should_be_narrow(model: ModelConfig, n_updates: int, n_reads: float) -> bool:
+    """Return whether a model with time for n_updates becomes a narrow one; never if the config has one of the keys.
+
+    n_reads: how often these updates read the text.
+    """
+    limit = _TOO_FEW_FOR_TEXT if n_reads < _FEW_READS else _TOO_FEW_UPDATES
+    return n_updates < limit and not NARROW_MODEL.keys() & model.model_fields_set
 
 
 def should_have_r_drop(cfg: Config, n_reads: float) -> bool:

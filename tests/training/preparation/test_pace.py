@@ -92,14 +92,20 @@ def test_a_narrow_model_learns_faster_with_few_updates_or_no_schedule(
 def shaped(make_config, monkeypatch):
     """Fits a config with these keys of the model; seconds: of an update of a model."""
 
-    def fit(seconds, training_s, written, size=None):
+    def fit(seconds, training_s, written, size=None, text_times=1.0):
         monkeypatch.setattr(pace, "_seconds_per_update", lambda updater, *_: seconds(updater.model))
         cfg = make_config(max_steps=None, budget="6m", batch_tokens=size, accumulate=2)
         values = cfg.model_dump(mode="json", exclude_unset=True)
         values["model"] = written
         reasons: dict[str, str] = {}
         cfg, n_updates = fit_batches(
-            Config.model_validate(values), TEN_PAIRS, lambda cfg: cast(Any, cfg), training_s, 1, reasons=reasons
+            Config.model_validate(values),
+            TEN_PAIRS,
+            lambda cfg: cast(Any, cfg),
+            training_s,
+            1,
+            reasons=reasons,
+            text_times=text_times,
         )
         return cfg.model, n_updates, reasons
 
@@ -122,9 +128,26 @@ def test_a_model_with_time_for_too_few_updates_becomes_narrow(shaped, training_s
 
 
 @pytest.mark.parametrize(
+    ("training_s", "text_times", "d_model"),
+    [
+        (449.8, 300, 128),  # 1,499 updates of 2 x 20 of the 30,000 tokens
+        (450.1, 301, 256),  # 1,500
+        (449.8, 299, 256),  # more than two epochs
+    ],
+)
+def test_a_model_without_time_to_read_its_text_twice_becomes_narrow_sooner(shaped, training_s, text_times, d_model):
+    model, _, reasons = shaped(
+        lambda model: 0.3 if model.d_model == 256 else 0.15, training_s, {}, size=20, text_times=text_times
+    )
+    assert model.d_model == d_model
+    assert ("1,499 updates" in reasons.get("model.d_model", "")) == (d_model == 128)
+
+
+@pytest.mark.parametrize(
     ("section", "key", "limit"),
     [
         (ModelConfig, "d_model", f"fewer than {rule._TOO_FEW_UPDATES} updates"),
+        (ModelConfig, "d_model", f"or fewer than {rule._TOO_FEW_FOR_TEXT:,} that"),
         (TrainConfig, "batch_tokens", f"fewer than {rule.ENOUGH_UPDATES:,} updates"),
         (TrainConfig, "lr", f"fewer than {rule._FEW_UPDATES:,} updates"),
         (TrainConfig, "r_drop", f"is 3 if the run makes at least {rule._MANY_EPOCHS} epochs"),
@@ -226,14 +249,14 @@ def test_a_warm_up_that_the_budget_shortens_is_told(make_config, monkeypatch, tr
 @pytest.mark.parametrize(
     ("n_updates", "model", "train", "dropouts"),
     [
-        (14, {}, {}, (0.0, 0.0)),  # 14 x 20 of 100 slots
-        (15, {}, {}, (0.1, 0.1)),  # exactly three epochs
+        (24, {}, {}, (0.0, 0.0)),  # 24 x 20 of 100 slots
+        (25, {}, {}, (0.1, 0.1)),  # exactly five epochs
         (4, {"residual_dropout": 0.3}, {}, (0.3, 0.0)),  # a written value stands
-        (8, {}, {"accumulate": 2}, (0.1, 0.1)),  # 320 slots
+        (13, {}, {"accumulate": 2}, (0.1, 0.1)),  # 520 slots
         (4, {}, {"r_drop": 1.0}, (0.1, 0.1)),  # which needs dropout
     ],
 )
-def test_less_than_three_epochs_have_no_dropout(make_config, monkeypatch, n_updates, model, train, dropouts):
+def test_less_than_five_epochs_have_no_dropout(make_config, monkeypatch, n_updates, model, train, dropouts):
     monkeypatch.setattr(pace, "_seconds_per_update", lambda *args: 1.0)
     cfg = make_config(max_steps=None, budget="2h", batch_tokens=20, model=model, **{"accumulate": 1, **train})
     values = cfg.model_dump(mode="json", exclude_unset=True)
@@ -304,7 +327,7 @@ def test_r_drop_counts_how_often_the_run_reads_its_text(
     assert cfg.train.r_drop == r_drop
 
 
-@pytest.mark.parametrize(("n_updates", "dropout"), [(5, 0.0), (6, 0.1)])
+@pytest.mark.parametrize(("n_updates", "dropout"), [(9, 0.0), (10, 0.1)])
 def test_a_small_corpus_that_repeats_often_keeps_dropout(make_config, monkeypatch, n_updates, dropout):
     monkeypatch.setattr(pace, "_seconds_per_update", lambda *args: 1.0)
     cfg = make_config(max_steps=None, budget="2h", batch_tokens=20, accumulate=1)
