@@ -75,11 +75,11 @@ def warn_of_slow_precision(precision: Precision, device: torch.device) -> None:
 
 def require_compiler() -> None:
     """Raise MtkitError unless the C++ compiler that torch uses is there."""
-    name = os.environ.get("CXX", "clang++" if sys.platform == "darwin" else "g++")
+    name = os.environ.get("CXX") or ("clang++" if sys.platform == "darwin" else "g++")
     if shutil.which(name) is None:
         raise MtkitError(
-            f"train.compile needs a C++ compiler, and there is no {name}: install one, name another one in the "
-            "environment variable CXX, or set train.compile to false, which makes training slower on a GPU"
+            f"train.compile needs a C++ compiler, and there is no {name}: install one, set the environment variable "
+            "CXX to another one, or set train.compile to false, which makes training slower on a GPU"
         )
 
 

@@ -22,7 +22,9 @@ from pathlib import Path
 import torch
 
 from mtkit.training.preparation.learning_curve import CurveNumbers
+from mtkit.training.preparation.rule import NARROW_MODEL
 
+NARROW = NARROW_MODEL["d_model"]
 _FROM_BLEU, _FROM_MILLIONS = 5.0, 0.15  # below, a validation says little
 
 
@@ -109,7 +111,7 @@ def fit(points: Sequence[Validation]) -> CurveNumbers:
     weights = torch.tensor([n_points[p.run] ** -1.0 * runs_of[p.text] ** -0.5 for p in points], dtype=torch.float64)
     columns = [[p.trigrams, p.pairs / 10_000, p.millions, p.bleu] for p in points]
     trigrams, pairs, millions, bleu = torch.tensor(columns, dtype=torch.float64).log().T
-    is_narrow = torch.tensor([float(p.d_model == 128) for p in points], dtype=torch.float64)
+    is_narrow = torch.tensor([float(p.d_model == NARROW) for p in points], dtype=torch.float64)
     values = torch.tensor([4.0, 1.5, -1.2, 0.3, 0.6, 0.7], dtype=torch.float64, requires_grad=True)
     optimizer = torch.optim.LBFGS([values], max_iter=500, line_search_fn="strong_wolfe", tolerance_change=1e-12)
 

@@ -8,6 +8,7 @@ import pytest
 from mtkit.errors import ConfigError, DataError, MtkitError, TrainingError
 from mtkit.files import locked
 from mtkit.runs.train import train
+from mtkit.training.preparation.prepare import check_early
 
 
 def test_r_drop_without_dropout_gets_a_warning(config_of, tmp_path, caplog):
@@ -21,6 +22,8 @@ def test_a_compiled_run_without_a_compiler_ends_before_it_begins(config_of, tmp_
     with pytest.raises(MtkitError, match=r"train\.compile needs a C\+\+ compiler, and there is no .*no-compiler: inst"):
         train(config_of(tmp_path / "run", compile=True))
     assert list(tmp_path.iterdir()) == []
+    with pytest.raises(MtkitError, match="compiler"):
+        check_early(config_of(tmp_path / "run", compile=True))
 
 
 def test_a_run_is_a_folder(config_of, tmp_path):

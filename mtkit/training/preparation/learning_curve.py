@@ -68,7 +68,7 @@ class LearningCurve:
 
     n_pairs: int
     trigrams: float  # share, 0 to 1
-    d_model: int = _WIDTH  # which it was where a run's record has none
+    d_model: int = _WIDTH  # the records of older runs lack it
 
     def after(self, n_tokens: float) -> ExpectedBleu | None:
         """Return the forecast after batches of n_tokens in all; None outside the range of the measured runs."""

@@ -30,6 +30,7 @@ from mtkit.training.preparation.rule import (
     R_DROP,
     SHALLOW_DECODER,
     SHALLOW_MODEL,
+    UPDATES_OF_NARROW,
     faster_rate,
     should_be_narrow,
     should_be_shallow,
@@ -66,8 +67,8 @@ def fit_batches(
 
     Values in the config take precedence. Otherwise, the batch size is the largest one, up to the default, that leaves
     enough updates, or the smallest. A model with too few updates gets fewer layers, then becomes narrower. A narrow
-    model with few updates, or without a schedule, gets twice the usual learning rate. A run that sees its pairs few
-    times gets no dropout, and one that sees them often gets R-Drop. training_s: seconds.
+    model with few updates, or without a schedule, gets twice the usual learning rate. A translator that sees its pairs
+    few times gets no dropout, and one that sees them often gets R-Drop. training_s: seconds.
     make_updater: creates a temporary model to measure with. n_processes: number of processes that share an update.
     mixtures: the mixtures of the corpora; default: each pair once an epoch. reasons: receives each chosen value with
     its reason, by key. text_times: how many times as large the text of the run is, if the corpus is a part of it.
@@ -79,11 +80,16 @@ def fit_batches(
     fresh, all_text = text_times * min(map(_tokens_before_repeats, draws)), text_times * _tokens_of_text(draws)
     own, size, n_updates = cfg.model, *_fit_size(sizes, make_updater(cfg), corpus, n_batches, training_s)
 
-    def choose(section: str, values: Mapping[str, float], why: str, sizes: Sequence[int] = sizes) -> None:
+    def choose(
+        section: str, values: Mapping[str, float], why: str, sizes: Sequence[int] = sizes, least: int = 0
+    ) -> None:
+        """Change the values, unless they leave fewer updates than least."""
         nonlocal cfg, size, n_updates
-        reasons.update({f"{section}.{key}": f"{value:g}, because {why}" for key, value in values.items()})
-        cfg = cfg.model_copy(update={section: getattr(cfg, section).model_copy(update=values)})
-        size, n_updates = _fit_size(sizes, make_updater(cfg), corpus, n_batches, training_s)
+        changed = cfg.model_copy(update={section: getattr(cfg, section).model_copy(update=values)})
+        found = _fit_size(sizes, make_updater(changed), corpus, n_batches, training_s)
+        if found[1] >= least:
+            reasons.update({f"{section}.{key}": f"{value:g}, because {why}" for key, value in values.items()})
+            cfg, (size, n_updates) = changed, found
 
     def would_leave(smaller: Mapping[str, int]) -> str:
         larger = ", ".join(f"{key}={getattr(cfg.model, key)}" for key in smaller)
@@ -97,8 +103,9 @@ def fit_batches(
             choose("model", SHALLOW_MODEL, would_leave(SHALLOW_MODEL))
         if should_have_shallow_decoder(own, cfg.model, times := n_tokens() / all_text):
             choose("model", SHALLOW_DECODER, f"the run reads its text {times:.1f} times")
-        if should_be_narrow(own, n_updates, n_tokens() / all_text):
-            choose("model", NARROW_MODEL, would_leave(NARROW_MODEL))
+        if should_be_narrow(own, n_updates, n_tokens(), times := n_tokens() / all_text):
+            why = f"{would_leave(NARROW_MODEL)}, which read the text {times:.1f} times"
+            choose("model", NARROW_MODEL, why, least=UPDATES_OF_NARROW * n_updates)
         if should_have_r_drop(cfg, times := n_tokens() / all_text):
             choose("train", R_DROP, f"the run reads its text {times:.0f} times without it", [size])
     if written is None:
@@ -113,7 +120,8 @@ def fit_batches(
         reasons["train.warmup_steps"] = f"about {warmup}, because it takes at most {LONGEST_WARMUP:.0%} of the budget"
     changed: dict[str, Any] = {"train": cfg.train.model_copy(update=chosen)}
     unwritten = {key: 0.0 for key in DROPOUTS if key not in cfg.model.model_fields_set and getattr(cfg.model, key)}
-    if unwritten and not cfg.train.r_drop and n_tokens() < EPOCHS_WITHOUT_DROPOUT * fresh:
+    is_short = n_tokens() < EPOCHS_WITHOUT_DROPOUT * fresh
+    if cfg.task == "translate" and unwritten and not cfg.train.r_drop and is_short:
         changed["model"] = cfg.model.model_copy(update=unwritten)
         reasons |= {
             f"model.{key}": f"0, because the budget is over within {EPOCHS_WITHOUT_DROPOUT} epochs" for key in unwritten

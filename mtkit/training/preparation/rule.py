@@ -9,10 +9,10 @@
 | model.n_encoder_layers, n_decoder_layers | 2 if 3 leave under 4,000 updates | few updates cannot train deep models |
 | model.n_decoder_layers | 1 if 2 are chosen and leave under 8 epochs | updates are faster, and one layer is enough |
 | model.d_model, d_ff, n_heads | 128, 512, 2 if 256 wide still leaves under 500 updates | two updates for one |
-| the same | also if these are under 1,500, and read the text less than twice | they read too little of it |
+| the same | also if 256 wide reads under 1.5 million tokens, and the text less than twice | a narrow model reads more |
 | train.batch_tokens | the largest of 1,024, 2,048, 4,096 that leaves 8,000 updates | few updates learn little |
 | train.lr | 2e-3 if d_model is at most 256, with schedule_free or below 2,000 updates; else 1e-3 | it learns more |
-| model.*_dropout | 0 if the run makes less than 5 epochs | dropout slows learning, and little can be memorised |
+| model.*_dropout | 0 if the run makes fewer than 5 epochs | dropout slows learning, and little can be memorised |
 | train.r_drop, r_drop_from | 3, 0.3 if the run makes at least 17 epochs | so often, a text would be memorised |
 
 A run that starts from a model (train.init_from) has other values:
@@ -25,7 +25,7 @@ A run that starts from a model (train.init_from) has other values:
 | model.*_dropout | the model's; the default if mtkit chose 0 for that model | tuning sees a small text many times |
 
 These are values for runs with a budget. A run that only train.patience ends has the first two, the same train.lr, and
-train.batch_tokens as in the second table. train.ema prevents the first three. Runs of more than 25 minutes on one core
+train.batch_tokens as in the second table. train.ema prevents the first three. Runs of more than 45 minutes on one core
 have not been measured. A value in the config takes precedence. `scripts/results/rule.tsv` has the runs behind the rule.
 """
 
@@ -58,10 +58,12 @@ _FEW_EPOCHS = 8
 # and 17.0 (1,300 updates).
 # On larger texts, half of the width and the default, 15 minutes of a core with AVX2: 31.9 and 29.4 (en-fr, 149,000
 # pairs, 1,231 updates of the default, 0.7 epochs), 29.6 and 26.6 (en-de, 150,000, 1,387, 0.8), 26.8 and 26.3 (en-de,
-# 60,000, 1,405, 2.1). After 45 minutes 32.5 and 36.0 (en-de, 150,000, 4,200, 2.6).
+# 60,000, 1,405, 2.1). After 45 minutes 32.5 (with dropout) and 36.0 (en-de, 150,000, 4,200, 2.5). A narrow model made
+# 2.2 to 2.6 updates for one. At two for one, both widths would have been about equal after 1,400 updates on a GPU.
 NARROW_MODEL = {"d_model": 128, "d_ff": 512, "n_heads": 2}
 _TOO_FEW_UPDATES = 500
-_TOO_FEW_FOR_TEXT, _FEW_READS = 1500, 2
+_TOO_FEW_TOKENS, _FEW_READS = 1_500_000, 2
+UPDATES_OF_NARROW = 2  # for one of the default width, at least; otherwise it stays
 
 BATCH_SIZES = (1024, 2048, DEFAULT_BATCH_TOKENS)  # smaller ones are much slower per token
 ENOUGH_UPDATES = 8000  # fewer: take smaller batches
@@ -134,13 +136,13 @@ def should_have_shallow_decoder(written: ModelConfig, chosen: ModelConfig, n_rea
     return is_shallow and n_reads < _FEW_EPOCHS
 
 
-def should_be_narrow(model: ModelConfig, n_updates: int, n_reads: float) -> bool:
+def should_be_narrow(model: ModelConfig, n_updates: int, n_tokens: int, n_reads: float) -> bool:
     """Return whether a model with time for n_updates becomes a narrow one; never if the config has one of the keys.
 
-    n_reads: how often these updates read the text.
+    n_tokens: of these updates' batches in all. n_reads: how often they read the text.
     """
-    limit = _TOO_FEW_FOR_TEXT if n_reads < _FEW_READS else _TOO_FEW_UPDATES
-    return n_updates < limit and not NARROW_MODEL.keys() & model.model_fields_set
+    has_little_time = n_updates < _TOO_FEW_UPDATES or (n_tokens < _TOO_FEW_TOKENS and n_reads < _FEW_READS)
+    return has_little_time and not NARROW_MODEL.keys() & model.model_fields_set
 
 
 def should_have_r_drop(cfg: Config, n_reads: float) -> bool:

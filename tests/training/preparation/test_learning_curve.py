@@ -73,7 +73,8 @@ def test_a_narrow_model_needs_more_tokens(config_of, tmp_path):
     cfg, text = budgeted(config_of, tmp_path, {"d_model": 128}), corpus([5, 6, 7], n_pairs=10_000)
     narrow = learning_curve(cfg, text, [text])
     assert narrow == LearningCurve(10_000, 1.0, d_model=128)
-    assert narrow.after(curves.NUMBERS.narrow * 1e6) == LearningCurve(10_000, 1.0).after(1e6)
+    slower, usual = narrow.after(curves.NUMBERS.narrow * 1e6), LearningCurve(10_000, 1.0).after(1e6)
+    assert slower and usual and slower.middle == pytest.approx(usual.middle)
     assert curves.NUMBERS.narrow > 1
 
 

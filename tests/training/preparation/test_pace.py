@@ -128,26 +128,31 @@ def test_a_model_with_time_for_too_few_updates_becomes_narrow(shaped, training_s
 
 
 @pytest.mark.parametrize(
-    ("training_s", "text_times", "d_model"),
+    ("training_s", "size", "text_times", "narrow_s", "d_model"),
     [
-        (449.8, 300, 128),  # 1,499 updates of 2 x 20 of the 30,000 tokens
-        (450.1, 301, 256),  # 1,500
-        (449.8, 299, 256),  # more than two epochs
+        (439.2, 512, 7500, 0.15, 128),  # 1,464 updates of 2 x 512 of the 750,000 tokens
+        (439.8, 512, 7600, 0.15, 256),  # 1,466: more than 1.5 million
+        (439.2, 1024, 15_000, 0.15, 256),  # larger updates
+        (439.2, 512, 7490, 0.15, 256),  # more than two epochs
+        (439.2, 512, 7500, 0.16, 256),  # fewer than two updates for one
     ],
 )
-def test_a_model_without_time_to_read_its_text_twice_becomes_narrow_sooner(shaped, training_s, text_times, d_model):
+def test_a_model_without_time_to_read_its_text_twice_becomes_narrow_sooner(
+    shaped, training_s, size, text_times, narrow_s, d_model
+):
     model, _, reasons = shaped(
-        lambda model: 0.3 if model.d_model == 256 else 0.15, training_s, {}, size=20, text_times=text_times
+        lambda model: 0.3 if model.d_model == 256 else narrow_s, training_s, {}, size=size, text_times=text_times
     )
     assert model.d_model == d_model
-    assert ("1,499 updates" in reasons.get("model.d_model", "")) == (d_model == 128)
+    is_narrow = d_model == 128
+    assert ("1,464 updates, which read the text 2.0 times" in reasons.get("model.d_model", "")) == is_narrow
 
 
 @pytest.mark.parametrize(
     ("section", "key", "limit"),
     [
         (ModelConfig, "d_model", f"fewer than {rule._TOO_FEW_UPDATES} updates"),
-        (ModelConfig, "d_model", f"or fewer than {rule._TOO_FEW_FOR_TEXT:,} that"),
+        (ModelConfig, "d_model", f"or fewer than {rule._TOO_FEW_TOKENS / 1e6:g} million tokens that"),
         (TrainConfig, "batch_tokens", f"fewer than {rule.ENOUGH_UPDATES:,} updates"),
         (TrainConfig, "lr", f"fewer than {rule._FEW_UPDATES:,} updates"),
         (TrainConfig, "r_drop", f"is 3 if the run makes at least {rule._MANY_EPOCHS} epochs"),
