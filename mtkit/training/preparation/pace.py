@@ -110,23 +110,27 @@ def fit_batches(
             choose("train", R_DROP, f"the run reads its text {times:.0f} times without it", [size])
     if written is None:
         reasons["train.batch_tokens"] = f"{size}, for about {counted(n_updates, 'update')} in {duration_of(training_s)}"
-    chosen: dict[str, Any] = {"batch_tokens": size}
+    cfg = cfg.model_copy(update={"train": cfg.train.model_copy(update={"batch_tokens": size})})
+    return _with_rates(cfg, n_updates, n_tokens() < EPOCHS_WITHOUT_DROPOUT * fresh, reasons), n_updates
+
+
+def _with_rates(cfg: Config, n_updates: int, is_short: bool, reasons: dict[str, str]) -> Config:
+    """Return cfg with the learning rate and the dropout of a run of n_updates. is_short: it has few epochs."""
+    changed: dict[str, Any] = {}
     rate = faster_rate(cfg.train, n_updates, cfg.model.d_model)
     if rate is not None and "lr" not in cfg.train.model_fields_set and cfg.train.init_from is None:
-        chosen["lr"] = rate
+        changed["train"] = cfg.train.model_copy(update={"lr": rate})
         few = "with schedule_free" if cfg.train.schedule == "schedule_free" else "because the budget leaves few updates"
         reasons["train.lr"] = f"{rate:g}, {few}"
     if (warmup := round(LONGEST_WARMUP * n_updates)) < cfg.train.warmup_steps:
         reasons["train.warmup_steps"] = f"about {warmup}, because it takes at most {LONGEST_WARMUP:.0%} of the budget"
-    changed: dict[str, Any] = {"train": cfg.train.model_copy(update=chosen)}
     unwritten = {key: 0.0 for key in DROPOUTS if key not in cfg.model.model_fields_set and getattr(cfg.model, key)}
-    is_short = n_tokens() < EPOCHS_WITHOUT_DROPOUT * fresh
     if cfg.task == "translate" and unwritten and not cfg.train.r_drop and is_short:
         changed["model"] = cfg.model.model_copy(update=unwritten)
         reasons |= {
             f"model.{key}": f"0, because the budget is over within {EPOCHS_WITHOUT_DROPOUT} epochs" for key in unwritten
         }
-    return cfg.model_copy(update=changed), n_updates
+    return cfg.model_copy(update=changed)
 
 
 def updates_without_text(

@@ -67,21 +67,26 @@ def text_fingerprints(cfg: Config, tokenizers: tuple[Tokenizer, Tokenizer]) -> t
 
 def check_early(cfg: Config, processes: Communicator = ALONE) -> None:
     """Raise MtkitError for mistakes that `prepare` would report; call this before hours of other work."""
-    processes.check(cfg.train)
+    _check_settings(cfg, processes)
     choose_precision(cfg.train.precision, choose_device(cfg.train.device))
     if cfg.train.init_from is None:
         check_tags(cfg)
     else:
         check_tags_of_start(cfg)
-    check_freeze(cfg)
-    if cfg.train.compile:
-        require_compiler()
-    check_file_names(cfg)
     require_scores(cfg.data)
     for corpus in cfg.data.dev:
         read_dev(corpus)
     if cfg.train.suite is not None:
         load_suite(cfg.train.suite)
+
+
+def _check_settings(cfg: Config, processes: Communicator) -> None:
+    """Raise MtkitError for settings that this machine or this run cannot have."""
+    processes.check(cfg.train)
+    check_freeze(cfg)
+    if cfg.train.compile:
+        require_compiler()
+    check_file_names(cfg)
 
 
 def prepare(
@@ -101,11 +106,7 @@ def prepare(
     Raises MtkitError if the text, the settings or the machine make the run impossible.
     """
     since = time.monotonic() if since is None else since
-    processes.check(cfg.train)
-    check_freeze(cfg)
-    if cfg.train.compile:
-        require_compiler()
-    check_file_names(cfg)
+    _check_settings(cfg, processes)
     device = processes.device(choose_device(cfg.train.device))
     precision = choose_precision(cfg.train.precision, device)
     warn_of_slow_precision(precision, device)
