@@ -53,7 +53,7 @@ class ModelConfig(Section):
         le=65_536,
         description="width of embeddings and of the residual stream; the default is 128, with d_ff=512 and n_heads=2, "
         "if a budget leaves the usual width fewer than 500 updates, or fewer than 1.5 million tokens that read "
-        "the text less than twice, and at least twice as many updates fit at half of it",
+        "the text less than twice; the width stays if half of it would not make twice as many updates",
     )
     d_ff: int = Field(1024, ge=8, le=1_048_576, description="inner width of the feed-forward layers")
     n_heads: int = Field(4, ge=1, le=4096, description="attention heads per layer; must divide d_model")

@@ -332,6 +332,15 @@ def test_r_drop_counts_how_often_the_run_reads_its_text(
     assert cfg.train.r_drop == r_drop
 
 
+@pytest.mark.parametrize(("task", "dropout"), [("translate", 0.0), ("classify", 0.1)])
+def test_a_classifier_keeps_its_dropout(make_config, monkeypatch, task, dropout):
+    monkeypatch.setattr(pace, "_seconds_per_update", lambda *args: 1.0)
+    cfg = make_config(max_steps=None, budget="2h", batch_tokens=20, accumulate=1).model_copy(update={"task": task})
+    cfg = cfg.model_copy(update={"model": ModelConfig(d_model=16, d_ff=16, n_heads=2)})
+    chosen, _ = fit_batches(cfg, TEN_PAIRS, cast(Any, lambda cfg: None), 4, 1)
+    assert chosen.model.residual_dropout == dropout
+
+
 @pytest.mark.parametrize(("n_updates", "dropout"), [(9, 0.0), (10, 0.1)])
 def test_a_small_corpus_that_repeats_often_keeps_dropout(make_config, monkeypatch, n_updates, dropout):
     monkeypatch.setattr(pace, "_seconds_per_update", lambda *args: 1.0)
