@@ -50,6 +50,7 @@ SHARE_OF_SEVERAL, SHARE_OF_SMALL, LETTERS_RATIO, AUGMENTED = FACTS = (
 )
 # In the same place: the keys that mtkit chose because the config left them out; absent in older bundles
 CHOSEN = "chosen_by_mtkit"
+LEXICON_START = "lexicon_start"  # the same: whether the first weights knew the lexicon; absent in older bundles
 NEW_PIECES = "new_pieces"  # the same: how many `mtkit adapt --new-pieces` has added, by side; absent without any
 
 FileWriters = Mapping[str, Callable[[Path], object]]  # what writes a file to the given path, by its name in a bundle

@@ -1,9 +1,11 @@
 """Compute soft word alignments with lexicons of the training text, which also guide cross-attention.
 
 A link between a source and a target token is likely if each is a likely translation of the other, and if both stand at
-like places. Nothing is stored for each sentence, so that subword sampling and any order of the pairs work.
+like places. Nothing is stored for each sentence, so that subword sampling and any order of the pairs work. A new model
+can begin with what the lexicons say (`start_from`).
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -20,6 +23,7 @@ from mtkit.bundle import BundleFiles, bundle_file
 from mtkit.data.encoded import EncodedSide
 from mtkit.engines.lexicon import EMPTY_SHARE, EMPTY_WORD, Model1, sample_pairs
 from mtkit.errors import BundleError
+from mtkit.model.transformer import Transformer
 from mtkit.tokens.special_ids import EOS_ID, PAD_ID
 
 _TENSION = 4.0  # of links to the diagonal (Dyer et al. 2013, section 3.2)
@@ -81,6 +85,13 @@ class _Table:
         empty = EMPTY_SHARE * self._of(torch.full_like(tgt, EMPTY_WORD), tgt)[:, :, None]
         return odds / (odds.sum(-1, keepdim=True) + empty).clamp_min(1e-9) * is_tgt
 
+    def matrix(self, n_from: int) -> Tensor:
+        """Return the table, as a file keeps it, as a sparse matrix (to, from), without the empty word."""
+        is_kept = (self.probs >= _LEAST_SAVED) & (self.keys >= self.n_to)  # the empty word has the lowest id, 0
+        keys, probs = self.keys[is_kept], self.probs[is_kept].half().float()
+        indices = torch.stack([keys % self.n_to, keys // self.n_to])
+        return torch.sparse_coo_tensor(indices, probs, (self.n_to, n_from), check_invariants=False).coalesce()
+
     def _of(self, src: Tensor, tgt: Tensor) -> Tensor:
         keys = src * self.n_to + tgt
         found = torch.searchsorted(self.keys, keys).clamp_max(len(self.keys) - 1)
@@ -125,6 +136,18 @@ class AlignmentLexicon:
         """
         return (self.forward.links(src, tgt) * self.backward.links(tgt, src).transpose(1, 2)).sqrt()
 
+    @torch.no_grad()
+    def translated(self, vectors: Tensor) -> Tensor:
+        """Return for each target token the direction of the source tokens that it translates: (V_tgt, D).
+
+        A row has the length 1, or 0 if the token translates none. It is a mean in which each source token counts by the
+        geometric mean of both directions' probabilities, if these are not too small to save.
+        vectors: (V_src, D), those of the source tokens.
+        """
+        n_src, n_tgt = self.backward.n_to, self.forward.n_to
+        both = self.forward.matrix(n_src) * self.backward.matrix(n_tgt).t()
+        return F.normalize(torch.sparse.mm(both.coalesce().sqrt(), vectors), dim=1)
+
     def save(self, path: Path) -> None:
         """Write the lexicon to a file, without probabilities below _LEAST_SAVED."""
         arrays: dict[str, Any] = {**self.forward.arrays("forward"), **self.backward.arrays("backward")}
@@ -136,7 +159,11 @@ class AlignmentLexicon:
         """Read such a file. Raises BundleError if it is damaged."""
         try:
             arrays = read_arrays(path)
-            return cls(_Table.from_arrays(arrays, "forward"), _Table.from_arrays(arrays, "backward"))
+            tables = [_Table.from_arrays(arrays, name) for name in ("forward", "backward")]
+            n_keys = math.prod(table.n_to for table in tables)
+            if not all(0 <= key < n_keys for table in tables for key in torch.aminmax(table.keys)):
+                raise ValueError("it has tokens beyond its vocabularies")
+            return cls(*tables)
         except (ValueError, KeyError) as error:
             raise BundleError(f"{path}: not a lexicon of alignments: {error}") from None
 
@@ -151,6 +178,11 @@ class AlignmentLexicon:
         both = both.masked_fill(both < _LEAST, 0.0)
         both = both / both.sum(-1, keepdim=True).clamp_min(_LEAST)
         return both + ((src == EOS_ID)[:, None, :] & (tgt_out == EOS_ID)[:, :, None])
+
+
+def start_from(lexicon: AlignmentLexicon, model: Transformer) -> None:
+    """Let a model with random weights begin with the lexicon's translations (`Transformer.start_translating`)."""
+    model.start_translating(lexicon.translated(model.src_embedding.weight))
 
 
 def alignment_lexicon(files: BundleFiles | None) -> AlignmentLexicon | None:

@@ -8,7 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mtkit.bundle import Bundle, find_model, load_bundle
+from mtkit.alignment.lexicon import alignment_lexicon, start_from
+from mtkit.bundle import LEXICON_START, Bundle, find_model, load_bundle
 from mtkit.errors import DataError, MtkitError
 from mtkit.languages import Side
 from mtkit.model.transformer import Transformer
@@ -219,11 +220,14 @@ def initial_model(bundle: Bundle) -> InitialModel:
 
 
 def drawn_model(bundle: Bundle) -> Transformer:
-    """Return a model with the weights that a run with the bundle's config and seed draws."""
+    """Return a model with the weights that the bundle's run began with, by its seed and its lexicon."""
     sizes = bundle.src_tokenizer.vocab_size, bundle.tgt_tokenizer.vocab_size
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(bundle.config.seed)
-        return Transformer(bundle.config.model, *sizes, PAD_ID).eval()
+        model = Transformer(bundle.config.model, *sizes, PAD_ID).eval()
+        if bundle.manifest.get("training", {}).get(LEXICON_START) and (lexicon := alignment_lexicon(bundle)):
+            start_from(lexicon, model)
+        return model
 
 
 def _may_have_become(initial: Transformer, trained: Transformer) -> bool:

@@ -1,5 +1,7 @@
 """Multi-head attention with packed projections, for all positions at once or for one after the other with a cache."""
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -183,6 +185,16 @@ class CrossAttention(nn.Module):
         """Let every position of x (B, Q, D) look at the memory where bias (B, 1, 1, S) allows; returns (B, Q, D)."""
         (q,) = split_heads(self.q_proj(x), 1, self.n_heads)
         return self.out_proj(join_heads(attend(q.to(keys.dtype), keys, values, bias, self.dropout.rate)))
+
+    @torch.no_grad()
+    def hand_on(self, gain: float) -> None:
+        """Draw weights with which a vector that all heads look at comes out as it is, times gain (without biases).
+
+        The matrix of the values is orthogonal, and that of the output is its transpose.
+        """
+        values = nn.init.orthogonal_(torch.empty_like(self.out_proj.weight), math.sqrt(gain))
+        self.kv_proj.weight[len(values) :] = values
+        self.out_proj.weight.copy_(values.t())
 
     def weights(self, x: Tensor, keys: Tensor, bias: Tensor) -> Tensor:
         """Return how much each position of x (B, Q, D) looks at each of the memory: (B, H, Q, S), rows add up to 1."""

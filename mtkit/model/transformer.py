@@ -1,5 +1,6 @@
 """The encoder-decoder Transformer (Vaswani et al. 2017), from token ids to logits over the target vocabulary."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,10 @@ from mtkit.model.masks import BLOCKED, causal_bias
 from mtkit.model.network import Network, count_encoder_weights, count_relative_weights, count_sublayer_weights
 from mtkit.model.positions import added_positions, linear_biases
 from mtkit.model.ssru import CellCache
+
+# How a model starts to translate. After 300 updates, models with 0.8 or 1.0 instead are a little worse (docs/log.md).
+_SHARE_OF_TRANSLATIONS = 0.95  # cosine of a target vector and its translations; the rest of it is random
+_HANDED_ON = 3.0  # the factor by which attention lengthens the vector that it looks at
 
 
 def count_weights(cfg: ModelConfig, src_vocab_size: int, tgt_vocab_size: int) -> int:
@@ -89,6 +94,22 @@ class Transformer(Network):
         with torch.no_grad():
             for weight, rows in self.untrained_rows():
                 weight[rows] = 0.0
+
+    @torch.no_grad()
+    def start_translating(self, translated: Tensor) -> None:
+        """Change random weights, so that the model writes translations of the words that it looks at.
+
+        The vector of each target token becomes similar to those of the source tokens that it translates, and the
+        attention of `alignment_layer` to the source hands on what it sees. So the model must learn where to look and
+        how a translated sentence differs from its translated words, but not the translation of each word. With
+        tie=all, tokens of both languages share the vectors; source vectors then change, too.
+        translated: (V_tgt, D), rows of length 1, or 0 for tokens whose vector stays random.
+        """
+        is_known = translated.any(1, keepdim=True)
+        for vectors in dict.fromkeys([self.tgt_embedding.weight, self.output.weight]):
+            random = math.sqrt(1 - _SHARE_OF_TRANSLATIONS**2) * vectors
+            vectors.copy_(torch.where(is_known, _SHARE_OF_TRANSLATIONS * translated + random, vectors))
+        self.decoder_layers[self.alignment_layer].cross_attention.hand_on(_HANDED_ON)
 
     def untrained_rows(self) -> Iterator[tuple[Tensor, slice]]:
         """Yield the rows of `Network`; with positions=marian also BOS, because Marian's decoder starts from zeros."""

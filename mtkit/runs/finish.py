@@ -8,7 +8,7 @@ from typing import Any
 
 from safetensors import SafetensorError
 
-from mtkit.bundle import CHOSEN, MANIFEST, BundleFiles, load_network, read_bundle, save_bundle
+from mtkit.bundle import CHOSEN, LEXICON_START, MANIFEST, BundleFiles, load_network, read_bundle, save_bundle
 from mtkit.config.reading.differences import differences
 from mtkit.config.schema import Config
 from mtkit.config.training import TrainConfig
@@ -62,6 +62,7 @@ def finish(run: Prepared, state: TrainState, model: Network, limits: Sequence[st
         "averaged_steps": steps,
         "minutes": round(state.seconds / 60, 2),
         CHOSEN: chosen_keys(run.run_dir),
+        LEXICON_START: run.cfg.train.guided_alignment > 0 and run.cfg.train.init_from is None,
         "data_fingerprint": state.train_fingerprint,
         "dev": scores.figures(),
         "dev_metrics": [asdict(score) for score in of_first],

@@ -1,10 +1,13 @@
 """The lexicon of a bundle: saved and loaded as it was, and mixed with attention."""
 
+import math
 import shutil
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 from mtkit.alignment.attention import _mixed
 from mtkit.alignment.coverage import FILE
@@ -12,6 +15,7 @@ from mtkit.alignment.forced import ForcedPair
 from mtkit.alignment.lexicon import AlignmentLexicon, alignment_lexicon
 from mtkit.bundle import add_to_bundle, read_bundle
 from mtkit.data.encoded import EncodedSide
+from mtkit.engines.lexicon import EMPTY_WORD
 from mtkit.errors import BundleError
 
 
@@ -38,10 +42,37 @@ def test_a_saved_lexicon_says_the_same(lexicon, tmp_path):
     assert torch.allclose(before, after, atol=2e-3)
     assert before.argmax(1).tolist() == [1, 0, 2, 3]
     assert before.max(1).values.min() > 0.5
+    vectors = torch.randn(20, 8, generator=torch.Generator().manual_seed(1))
+    assert torch.equal(lexicon.translated(vectors), AlignmentLexicon.load(tmp_path / "a.npz").translated(vectors))
 
 
 def test_unknown_words_have_no_link(lexicon):
     assert not lexicon.agreement(torch.tensor([[3, 3]]), torch.tensor([[39]])).any()
+
+
+def test_a_word_is_translated_by_the_vector_of_its_counterpart(lexicon):
+    vectors = torch.randn(20, 64, generator=torch.Generator().manual_seed(2))
+    translated = lexicon.translated(vectors)
+    assert translated.shape == (40, 64)
+    assert not translated[:24].any() and not translated[20 + 20 :].any()  # no text has these tokens
+    cosines = translated[24:40] @ F.normalize(vectors, dim=1).T
+    assert cosines.argmax(1).tolist() == list(range(4, 20))
+    assert translated[24:40].norm(dim=1).tolist() == pytest.approx([1.0] * 16)
+
+
+def test_each_source_token_counts_by_the_mean_of_both_directions(lexicon):
+    """One token at a time, with the tables read as dictionaries."""
+    forward, backward = (
+        {divmod(key, table.n_to): prob for key, prob in zip(table.keys.tolist(), table.probs.tolist(), strict=True)}
+        for table in (lexicon.forward, lexicon.backward)
+    )
+    vectors = torch.randn(20, 8, generator=torch.Generator().manual_seed(3))
+    for tgt in range(24, 40):
+        weights = [math.sqrt(forward.get((src, tgt), 0.0) * backward.get((tgt, src), 0.0)) for src in range(20)]
+        weights[EMPTY_WORD] = 0.0
+        mean = [sum(w * x for w, x in zip(weights, column, strict=True)) for column in vectors.T.tolist()]
+        expected = [x / math.hypot(*mean) for x in mean]
+        assert lexicon.translated(vectors)[tgt].tolist() == pytest.approx(expected, abs=2e-3)  # rounded as in a file
 
 
 def test_weights_are_a_mixture_of_attention_and_lexicon(lexicon):
@@ -62,6 +93,16 @@ def test_a_damaged_lexicon_is_named(shared_bundle, tmp_path):
     np.savez(tmp_path / "other.npz", forward_steps=np.arange(3), forward_probs=np.ones(2), forward_size=np.array(4))
     with pytest.raises(BundleError, match=r"other\.npz"):
         AlignmentLexicon.load(tmp_path / "other.npz")
+
+
+@pytest.mark.parametrize("key", [-1, 12])
+def test_a_lexicon_of_tokens_beyond_its_vocabularies_is_refused(key, tmp_path):
+    steps, probs, sizes = np.array([key]), np.ones(1), {"forward": 4, "backward": 3}
+    arrays: dict[str, Any] = {f"{name}_steps": steps if name == "forward" else steps * 0 for name in sizes}
+    arrays |= {f"{name}_probs": probs for name in sizes} | {f"{name}_size": np.array(n) for name, n in sizes.items()}
+    np.savez(tmp_path / "a.npz", **arrays)
+    with pytest.raises(BundleError, match="beyond its vocabularies"):
+        AlignmentLexicon.load(tmp_path / "a.npz")
 
 
 def test_a_bundle_brings_its_lexicon(lexicon, shared_bundle, tmp_path):

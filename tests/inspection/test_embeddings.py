@@ -23,6 +23,8 @@ from mtkit.inspection.embeddings import (
     nearest_of,
     views_of,
 )
+from mtkit.model.transformer import Transformer
+from mtkit.runs.train import train
 from mtkit.tokens.tokenizer import Tokenizer, train_tokenizer
 from mtkit.training.preparation.prepare import prepare
 from mtkit.training.update.checkpoint import Checkpoints
@@ -147,6 +149,24 @@ def test_the_initial_weights_are_those_of_the_trainer(bundle_of_a_run, config_of
     assert initial.model.state_dict().keys() == expected.keys()
     for name, weight in initial.model.state_dict().items():
         assert torch.equal(weight, expected[name]), name
+
+
+def test_the_initial_weights_of_a_guided_run_come_from_its_lexicon(config_of_a_run, tmp_path):
+    guided = config_of_a_run.train.model_copy(update={"guided_alignment": 0.1, "max_steps": 4, "warmup_steps": 2})
+    cfg = config_of_a_run.model_copy(update={"run_dir": tmp_path / "guided", "train": guided})
+    initial = initial_model(load_bundle(train(cfg).bundle)).model
+    began = prepare(cfg, tmp_path / "again", Checkpoints(tmp_path / "again" / "checkpoints")).updater.model.state_dict()
+    assert initial is not None
+    assert not torch.allclose(began["tgt_embedding.weight"], drawn(cfg, initial), atol=0.1)
+    for name, weight in initial.state_dict().items():
+        assert torch.allclose(weight, began[name], atol=1e-5), name
+
+
+def drawn(cfg, model: Transformer) -> torch.Tensor:
+    """The vectors of target tokens that the seed alone gives."""
+    with torch.random.fork_rng():
+        torch.manual_seed(cfg.seed)
+        return model.new_like().tgt_embedding.weight
 
 
 def test_drawing_a_model_keeps_the_random_state_of_the_process(bundle_of_a_run):

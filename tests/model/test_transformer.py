@@ -339,3 +339,23 @@ def test_a_new_model_has_no_key_bias_and_with_marians_positions_starts_from_zero
     model = Transformer(ModelConfig(d_model=16, d_ff=24, n_heads=2, positions=positions, tie=tie), 11, 11)
     assert not any(value.any() for name, value in model.state_dict().items() if name.endswith("proj.bias"))
     assert [not row.any() for row in model.tgt_embedding.weight] == [start_is_zero and row == 2 for row in range(11)]
+
+
+@pytest.mark.parametrize("tie", ["none", "decoder", "all"])
+@pytest.mark.parametrize("norm_position", ["pre", "post"])
+def test_a_model_that_starts_translating_hands_on_what_it_looks_at(tie: str, norm_position: str) -> None:
+    model = tiny_transformer(TGT_VOCAB, TGT_VOCAB, tie=tie, norm_position=norm_position, n_decoder_layers=4)
+    before = model.tgt_embedding.weight.detach().clone()
+    translated = nn.functional.normalize(torch.randn(TGT_VOCAB, before.size(1)), dim=1)
+    translated[:5] = 0.0
+    model.start_translating(translated)
+    for matrix in (model.tgt_embedding.weight, model.output.weight):
+        cosines = nn.functional.cosine_similarity(matrix, translated, dim=1)
+        assert cosines[5:].min() > 0.9
+    assert torch.equal(model.tgt_embedding.weight[:5], before[:5])
+    assert not torch.equal(model.tgt_embedding.weight[5:], translated[5:])  # those with one translation differ
+    memory = torch.randn(3, 1, before.size(1))  # one word, at which all heads look
+    for layer, hands_on in zip(model.decoder_layers, [False, False, True, False], strict=True):  # the third aligns
+        attention = layer.cross_attention
+        seen = attention(torch.randn(3, 2, before.size(1)), *attention.keys_values(memory), None)
+        assert torch.allclose(seen, 3 * memory.expand_as(seen), atol=1e-4) == hands_on

@@ -41,7 +41,7 @@ def show_embeddings(
 ) -> None:
     """Show the tokens nearest to words, by cosine similarity and by Euclidean distance.
 
-    It shows three views: the trained model, the model before training (its random initial weights, or those of
+    It shows three views: the trained model, the model before training (its initial weights, or those of
     train.init_from), and the difference between the two. A word of several tokens gets the mean of their vectors. The
     command leaves out single bytes and special tokens. The map is the plane of the words' two principal axes (PCA) in
     each view.

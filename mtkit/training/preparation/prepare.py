@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from mtkit.alignment.lexicon import start_from
 from mtkit.config.data import CorpusFiles
 from mtkit.config.schema import Config
 from mtkit.console import counted, log
@@ -25,6 +26,7 @@ from mtkit.distributed.communicator import ALONE, Communicator
 from mtkit.errors import TrainingError
 from mtkit.evaluation.behaviour.suite import load_suite
 from mtkit.model.networks import count_network_weights, new_network
+from mtkit.model.transformer import Transformer
 from mtkit.runtime import (
     bound_kernel_stores,
     choose_device,
@@ -98,8 +100,9 @@ def prepare(
     validation_s: float = 0.0,
     text_times: float = 1.0,
 ) -> Prepared:
-    """Prepare a run, with random weights from cfg.seed or with those of train.init_from.
+    """Prepare a run, with the weights of train.init_from or random ones from cfg.seed.
 
+    With guided alignment, the random weights are changed to begin with the lexicon's translations of words.
     since: the time.monotonic() from which train.budget counts; default: now.
     validation_s: seconds of a validation as earlier starts of the run have measured them; 0: unknown.
     text_times: how many times as large the text of the planned run is, if cfg has only a part of it.
@@ -128,8 +131,8 @@ def prepare(
     if device.type == "cpu" and processes.size == 1:
         _require_memory(cfg, count_network_weights(cfg, *sizes))
 
-    lexicon = text.alignment_lexicon if cfg.train.guided_alignment else None
-    lexicon = None if lexicon is None else lexicon.to(device)
+    learnt = text.alignment_lexicon if cfg.train.guided_alignment else None
+    lexicon = None if learnt is None else learnt.to(device)
 
     def trial(cfg: Config) -> Updater:
         return Updater(new_network(cfg, *sizes).to(device), cfg.train, cfg.seed, precision, lexicon=lexicon)
@@ -139,10 +142,14 @@ def prepare(
         lambda: choose_batches(cfg, text.train, mixtures, trial, begun, processes.size, reasons, text_times)
     )
     torch.manual_seed(cfg.seed)
-    model = new_network(cfg, *sizes).to(device)
+    model = new_network(cfg, *sizes)
     start: list[str] = []
-    if cfg.train.init_from and not checkpoints.exist():
+    if cfg.train.init_from is None:
+        if learnt is not None and isinstance(model, Transformer):
+            start_from(learnt, model)
+    elif not checkpoints.exist():
         start = load_start(cfg.train.init_from, model, cfg.data.labels, cfg.data.tgt_lang)
+    model = model.to(device)
     freeze(model, cfg.train.freeze)
     feed = _make_feed(cfg, text, mixtures, processes)
     updater = Updater(model, cfg.train, cfg.seed, precision, processes, lexicon)

@@ -3,7 +3,7 @@
 | key | value | because |
 |-|-|-|
 | train.schedule | schedule_free | the model is good at any time, and no part of the run has a low rate |
-| train.guided_alignment | 0.1 | attention learns in fewer updates which words it must look at |
+| train.guided_alignment | 0.1 | the model begins with translations of words, and soon knows where to look |
 | train.average_last | 1 with schedule_free | the last checkpoint is a mean itself, and BLEU on few sentences varies |
 | tokenizer.*.vocab_size | 4,000 if 8,000 leave under 2,000 updates on a CPU | each piece occurs in more updates |
 | model.n_encoder_layers, n_decoder_layers | 2 if 3 leave under 4,000 updates | few updates cannot train deep models |
