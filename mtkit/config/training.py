@@ -95,7 +95,7 @@ class TrainConfig(Section):
         0.0,
         ge=0,
         description="R-Drop: weight of the divergence between two passes with different dropout, usually 1 to 5; "
-        "doubles the work; 0: off; the default with a budget is 3 if the run makes at least 17 epochs without it "
+        "doubles the work; 0: off; the default with a budget is 3 if the run makes at least 12 epochs without it "
         "and patience is not set",
     )
     r_drop_from: float = Field(

@@ -273,8 +273,8 @@ def test_less_than_five_epochs_have_no_dropout(make_config, monkeypatch, n_updat
 @pytest.mark.parametrize(
     ("training_s", "changes", "n_updates", "weight"),
     [
-        (84, {}, 84, 0.0),  # 84 x 20 of the 100 slots
-        (85.5, {}, 55, 3.0),  # seventeen epochs: 25 updates, and 30 of two seconds
+        (59, {}, 59, 0.0),  # 59 x 20 of the 100 slots
+        (60.5, {}, 39, 3.0),  # twelve epochs: 18 updates, and 21 of two seconds
         (100, {"r_drop": 0.0}, 100, 0.0),  # a written value stands
         (100, {"patience": 4}, 100, 0.0),  # the run could stop before R-Drop begins
         (100, {"init_from": "start"}, 100, 0.0),
@@ -299,7 +299,7 @@ def test_a_run_that_sees_its_pairs_often_gets_r_drop(make_config, monkeypatch, t
         Config.model_validate(values), TEN_PAIRS, lambda cfg: cast(Any, Machine(cfg)), training_s, 1, reasons=reasons
     )
     assert (fitting, cfg.train.r_drop, cfg.train.r_drop_from) == (n_updates, weight, 0.3 if weight else 0.0)
-    assert ("17 times" in reasons.get("train.r_drop", "")) == bool(weight)
+    assert ("12 times" in reasons.get("train.r_drop", "")) == bool(weight)
     kept = {f"train.{key}" for key in (*rule.KEYS_OF_TRAIN, "batch_tokens")}
     assert {key for key in reasons if key.startswith("train.")} <= kept, "a resumed run needs them"
 
@@ -307,15 +307,15 @@ def test_a_run_that_sees_its_pairs_often_gets_r_drop(make_config, monkeypatch, t
 @pytest.mark.parametrize(
     ("weights", "text_times", "n_updates", "r_drop"),
     [
-        ([[1.0, 1.0]], 1.0, 84, 0.0),  # 84 x 20 of 100 slots
-        ([[1.0, 1.0]], 1.0, 85, 3.0),
-        ([[1.0, 20.0]], 1.0, 84, 0.0),  # the mean of both corpora, although one of them comes more often
-        ([[0.5, 0.5]], 1.0, 84, 0.0),  # an epoch draws half of the pairs, but each pair is not read more often
-        ([[0.5, 0.5]], 1.0, 85, 3.0),
-        ([[1.0, 0.0]], 1.0, 68, 3.0),  # 80 slots take part
-        ([[1.0, 0.0], [0.0, 1.0]], 1.0, 84, 0.0),  # all do, in one of two stages
-        ([[1.0, 1.0]], 3.0, 254, 0.0),  # three times as much text as was measured
-        ([[1.0, 1.0]], 3.0, 255, 3.0),
+        ([[1.0, 1.0]], 1.0, 59, 0.0),  # 59 x 20 of 100 slots
+        ([[1.0, 1.0]], 1.0, 60, 3.0),
+        ([[1.0, 20.0]], 1.0, 59, 0.0),  # the mean of both corpora, although one of them comes more often
+        ([[0.5, 0.5]], 1.0, 59, 0.0),  # an epoch draws half of the pairs, but each pair is not read more often
+        ([[0.5, 0.5]], 1.0, 60, 3.0),
+        ([[1.0, 0.0]], 1.0, 48, 3.0),  # 80 slots take part
+        ([[1.0, 0.0], [0.0, 1.0]], 1.0, 59, 0.0),  # all do, in one of two stages
+        ([[1.0, 1.0]], 3.0, 179, 0.0),  # three times as much text as was measured
+        ([[1.0, 1.0]], 3.0, 180, 3.0),
     ],
 )
 def test_r_drop_counts_how_often_the_run_reads_its_text(
