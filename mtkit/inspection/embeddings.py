@@ -213,7 +213,8 @@ def initial_model(bundle: Bundle) -> InitialModel:
             return InitialModel(None, f"the weights of train.init_from cannot be read: {error}")
         model, source = origin.model, f"the weights of train.init_from={cfg.train.init_from}"
     else:
-        model, source = drawn_model(bundle), f"the weights drawn from seed={cfg.seed}"
+        with_lexicon = ", with the lexicon's translations" if training.get(LEXICON_START) else ""
+        model, source = drawn_model(bundle), f"the weights drawn from seed={cfg.seed}{with_lexicon}"
     if not _may_have_become(model, bundle.model):
         return InitialModel(None, f"{source} are not the initial weights (the vectors of untrained tokens differ)")
     return InitialModel(model, source)

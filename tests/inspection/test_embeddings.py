@@ -154,7 +154,9 @@ def test_the_initial_weights_are_those_of_the_trainer(bundle_of_a_run, config_of
 def test_the_initial_weights_of_a_guided_run_come_from_its_lexicon(config_of_a_run, tmp_path):
     guided = config_of_a_run.train.model_copy(update={"guided_alignment": 0.1, "max_steps": 4, "warmup_steps": 2})
     cfg = config_of_a_run.model_copy(update={"run_dir": tmp_path / "guided", "train": guided})
-    initial = initial_model(load_bundle(train(cfg).bundle)).model
+    found = initial_model(load_bundle(train(cfg).bundle))
+    assert found.origin == "the weights drawn from seed=7, with the lexicon's translations"
+    initial = found.model
     began = prepare(cfg, tmp_path / "again", Checkpoints(tmp_path / "again" / "checkpoints")).updater.model.state_dict()
     assert initial is not None
     assert not torch.allclose(began["tgt_embedding.weight"], drawn(cfg, initial), atol=0.1)

@@ -8,7 +8,8 @@
 tokens: of all batches so far, in millions (slope: 1.56). trigrams: the share of the dev translations' sequences of
 three tokens that also occur in the training translations. It is low if there is little training text, if dev is about
 something else, and if the target language has many word forms. `scripts/results/curves.tsv` has the points, and
-`scripts/bench/learning_curve.py` fits the numbers.
+`scripts/bench/learning_curve.py` fits the numbers. These runs began with random weights; a run that begins with the
+lexicon (`mtkit.alignment.lexicon.start_from`) is above the curve in its first updates.
 """
 
 import math
