@@ -51,13 +51,17 @@ class _Table:
         keys = torch.from_numpy(lexicon.src_ids * n_to + lexicon.tgt_ids)
         return cls(keys, torch.from_numpy(lexicon.probs).float(), n_to)
 
+    def _saved(self) -> tuple[Tensor, Tensor]:
+        """Return the keys and the float16 probabilities that a file keeps."""
+        is_kept = self.probs >= _LEAST_SAVED
+        return self.keys[is_kept], self.probs[is_kept].half()
+
     def arrays(self, name: str) -> dict[str, NDArray[Any]]:
         """Return the table as arrays, for a file."""
-        is_kept = self.probs >= _LEAST_SAVED
-        steps = np.diff(self.keys[is_kept].numpy(), prepend=0)  # small numbers, which pack well
+        keys, probs = self._saved()
         return {
-            f"{name}_steps": steps,
-            f"{name}_probs": self.probs[is_kept].numpy().astype(np.float16),
+            f"{name}_steps": np.diff(keys.numpy(), prepend=0),  # small numbers, which pack well
+            f"{name}_probs": probs.numpy(),
             f"{name}_size": np.array(self.n_to),
         }
 
@@ -87,8 +91,9 @@ class _Table:
 
     def matrix(self, n_from: int) -> Tensor:
         """Return the table, as a file keeps it, as a sparse matrix (to, from), without the empty word."""
-        is_kept = (self.probs >= _LEAST_SAVED) & (self.keys >= self.n_to)  # the empty word has the lowest id, 0
-        keys, probs = self.keys[is_kept], self.probs[is_kept].half().float()
+        keys, probs = self._saved()
+        is_word = keys >= self.n_to  # the empty word has the lowest id, 0
+        keys, probs = keys[is_word], probs[is_word].float()
         indices = torch.stack([keys % self.n_to, keys // self.n_to])
         return torch.sparse_coo_tensor(indices, probs, (self.n_to, n_from), check_invariants=False).coalesce()
 
