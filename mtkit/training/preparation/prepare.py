@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from mtkit.alignment.lexicon import start_from
+from mtkit.alignment.lexicon import AlignmentLexicon, start_from
 from mtkit.config.data import CorpusFiles
 from mtkit.config.schema import Config
 from mtkit.console import counted, log
@@ -25,9 +25,11 @@ from mtkit.data.overlap import (
 from mtkit.distributed.communicator import ALONE, Communicator
 from mtkit.errors import TrainingError
 from mtkit.evaluation.behaviour.suite import load_suite
+from mtkit.model.network import Network
 from mtkit.model.networks import count_network_weights, new_network
 from mtkit.model.transformer import Transformer
 from mtkit.runtime import (
+    Precision,
     bound_kernel_stores,
     choose_device,
     choose_precision,
@@ -110,11 +112,7 @@ def prepare(
     """
     since = time.monotonic() if since is None else since
     _check_settings(cfg, processes)
-    device = processes.device(choose_device(cfg.train.device))
-    precision = choose_precision(cfg.train.precision, device)
-    warn_of_slow_precision(precision, device)
-    n_threads = set_threads(cfg.train.threads or processes.threads)
-    bound_kernel_stores(n_threads)
+    device, precision, n_threads = _set_up_machine(cfg, processes)
     reasons: dict[str, str] = {}
     if not checkpoints.exist():
         cfg = choose_learning(cfg, reasons)
@@ -141,18 +139,9 @@ def prepare(
     cfg, update_s = processes.on_main(
         lambda: choose_batches(cfg, text.train, mixtures, trial, begun, processes.size, reasons, text_times)
     )
-    torch.manual_seed(cfg.seed)
-    model = new_network(cfg, *sizes)
-    start: list[str] = []
-    if cfg.train.init_from is None:
-        if learnt is not None and isinstance(model, Transformer):
-            start_from(learnt, model)
-    elif not checkpoints.exist():
-        start = load_start(cfg.train.init_from, model, cfg.data.labels, cfg.data.tgt_lang)
-    model = model.to(device)
-    freeze(model, cfg.train.freeze)
+    model, start = _new_model(cfg, sizes, learnt, checkpoints)
     feed = _make_feed(cfg, text, mixtures, processes)
-    updater = Updater(model, cfg.train, cfg.seed, precision, processes, lexicon)
+    updater = Updater(model.to(device), cfg.train, cfg.seed, precision, processes, lexicon)
     cfg, validator, validation_s = choose_validation(cfg, text, updater, validation_s, reasons)
     run = Prepared(
         cfg,
@@ -187,6 +176,34 @@ def ready_text(
         text = prepare_text(cfg, run_dir, is_verified=not processes.is_first_here)
     overlaps = _find_overlaps(cfg, run_dir) if processes.is_main else {}  # which reports them
     return text, overlaps, 0.0 if was_ready else time.monotonic() - began
+
+
+def _set_up_machine(cfg: Config, processes: Communicator) -> tuple[torch.device, Precision, int]:
+    """Prepare torch for the run, and return its device, its precision and its number of threads on a CPU."""
+    device = processes.device(choose_device(cfg.train.device))
+    precision = choose_precision(cfg.train.precision, device)
+    warn_of_slow_precision(precision, device)
+    n_threads = set_threads(cfg.train.threads or processes.threads)
+    bound_kernel_stores(n_threads)
+    return device, precision, n_threads
+
+
+def _new_model(
+    cfg: Config, sizes: tuple[int, int], lexicon: AlignmentLexicon | None, checkpoints: Checkpoints
+) -> tuple[Network, list[str]]:
+    """Return the model with its first weights, and the checksums of the model in train.init_from if it has them.
+
+    sizes: of the two vocabularies. lexicon: of the training text, whose translations of words the model begins with.
+    """
+    torch.manual_seed(cfg.seed)
+    model, start = new_network(cfg, *sizes), []
+    if cfg.train.init_from is not None:
+        if not checkpoints.exist():
+            start = load_start(cfg.train.init_from, model, cfg.data.labels, cfg.data.tgt_lang)
+    elif lexicon is not None and isinstance(model, Transformer):
+        start_from(lexicon, model)
+    freeze(model, cfg.train.freeze)
+    return model, start
 
 
 def _require_memory(cfg: Config, n_weights: int) -> None:
