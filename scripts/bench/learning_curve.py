@@ -3,11 +3,12 @@
     .venv/bin/python scripts/bench/learning_curve.py scripts/results/curves.tsv
 
 The curve is in `mtkit.training.preparation.learning_curve`. A line of the file is a validation: text, run, pairs,
-trigrams, width of the model, tokens of all batches in millions, dev BLEU, and `fit` or `check`. The squares of the
-differences of logarithms are least for the lines with `fit`; a text with several runs weighs as much as the root of
-their number. Each text is then left out in turn, and the last validations of its runs are compared with the curve of
-the others. Runs with `check` were made after the fit and are compared with the curve of all. `--picture FILE` draws the
-longest run of each text, of its widest model, whose points are the validations, beside the curve.
+trigrams, width of the model, `lexicon` or `random` for its first weights, tokens of all batches in millions, dev BLEU,
+and `fit` or `check`. The squares of the differences of logarithms are least for the lines with `fit`; a text with
+several runs weighs as much as the root of their number. Each text is then left out in turn, and the last validations of
+its runs are compared with the curve of the others. Runs with `check` were made after the fit and are compared with the
+curve of all. `--picture FILE` draws the longest run of each text, of its widest model, whose points are the
+validations, beside the curve.
 """
 
 import argparse
@@ -16,7 +17,7 @@ import itertools
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -37,6 +38,7 @@ class Validation:
     pairs: int
     trigrams: float
     d_model: int
+    has_lexicon: bool
     millions: float
     bleu: float
     role: str
@@ -77,7 +79,7 @@ def draw(points: Sequence[Validation], curve: CurveNumbers, path: Path) -> None:
     for text in by_size:
         own = [point for point in points if point.run == runs[text]]
         from_to = torch.linspace(math.log(_FROM_MILLIONS), math.log(own[-1].millions), 50).exp().tolist()
-        expected = [curve.bleu(own[0].pairs, own[0].trigrams, millions, own[0].d_model) for millions in from_to]
+        expected = [expected_bleu(replace(own[0], millions=millions), curve) for millions in from_to]
         [line] = axes.plot(from_to, expected, linewidth=1)
         places = [[point.millions for point in own], [point.bleu for point in own]]
         axes.plot(*places, "o", color=line.get_color(), label=text, markersize=5)
@@ -98,7 +100,8 @@ def read(rows: Iterable[Mapping[str, str]]) -> list[Validation]:
     def validation(row: Mapping[str, str]) -> Validation:
         trigrams, millions, bleu = (float(row[key]) for key in ("trigrams", "millions", "dev_bleu"))
         pairs, d_model = int(row["pairs"]), int(row["d_model"])
-        return Validation(row["text"], row["run"], pairs, trigrams, d_model, millions, bleu, row["role"])
+        has_lexicon = row["start"] == "lexicon"
+        return Validation(row["text"], row["run"], pairs, trigrams, d_model, has_lexicon, millions, bleu, row["role"])
 
     return [validation(row) for row in rows]
 
@@ -112,20 +115,24 @@ def fit(points: Sequence[Validation]) -> CurveNumbers:
     columns = [[p.trigrams, p.pairs / 10_000, p.millions, p.bleu] for p in points]
     trigrams, pairs, millions, bleu = torch.tensor(columns, dtype=torch.float64).log().T
     is_narrow = torch.tensor([float(p.d_model == NARROW) for p in points], dtype=torch.float64)
-    values = torch.tensor([4.0, 1.5, -1.2, 0.3, 0.6, 0.7], dtype=torch.float64, requires_grad=True)
+    has_lexicon = torch.tensor([p.has_lexicon for p in points])
+    values = torch.tensor([4.0, 1.5, -1.2, 0.3, 0.6, 0.7, -1.0], dtype=torch.float64, requires_grad=True)
     optimizer = torch.optim.LBFGS([values], max_iter=500, line_search_fn="strong_wolfe", tolerance_change=1e-12)
 
     def loss() -> float:
         optimizer.zero_grad()
-        ceiling, power, half, half_power, slope, narrow = values
-        steps = slope.exp() * (half + half_power * pairs + narrow * is_narrow - millions)
+        ceiling, power, half, half_power, slope, narrow, head_start = values
+        halves = half + half_power * pairs + narrow * is_narrow
+        reached = torch.where(has_lexicon, torch.logaddexp(millions, head_start + halves), millions)
+        steps = slope.exp() * (halves - reached)
         squares = (weights * (ceiling + power * trigrams - torch.nn.functional.softplus(steps) - bleu) ** 2).sum()
         squares.backward()
         return float(squares.item())
 
     optimizer.step(loss)  # type: ignore[no-untyped-call]
-    ceiling, power, half, half_power, slope, narrow = values.tolist()
-    return CurveNumbers(math.exp(ceiling), power, math.exp(half), half_power, math.exp(slope), math.exp(narrow))
+    ceiling, power, half, half_power, slope, narrow, head_start = values.tolist()
+    positive = math.exp(slope), math.exp(narrow), math.exp(head_start)
+    return CurveNumbers(math.exp(ceiling), power, math.exp(half), half_power, *positive)
 
 
 def ends(points: Sequence[Validation]) -> list[Validation]:
@@ -133,9 +140,14 @@ def ends(points: Sequence[Validation]) -> list[Validation]:
     return list({point.run: point for point in points}.values())
 
 
+def expected_bleu(point: Validation, curve: CurveNumbers) -> float:
+    """Return what the curve gives for the run of a validation, after its tokens."""
+    return curve.bleu(point.pairs, point.trigrams, point.millions, point.d_model, point.has_lexicon)
+
+
 def shown(point: Validation, curve: CurveNumbers) -> float:
     """Print a validation beside the curve; return the difference of their logarithms."""
-    expected = curve.bleu(point.pairs, point.trigrams, point.millions, point.d_model)
+    expected = expected_bleu(point, curve)
     difference = math.log(point.bleu / expected)
     print(f"{point.run:<24} {point.text:<20} expected {expected:5.1f} came {point.bleu:5.1f} ({difference:+.2f})")
     return difference

@@ -78,6 +78,15 @@ def test_a_narrow_model_needs_more_tokens(config_of, tmp_path):
     assert curves.NUMBERS.narrow > 1
 
 
+def test_a_run_that_begins_with_the_lexicon_is_ahead_by_the_tokens_that_it_is_worth(config_of, tmp_path):
+    text = corpus([5, 6, 7], n_pairs=10_000)
+    found = learning_curve(budgeted(config_of, tmp_path, guided_alignment=0.1), text, [text])
+    assert found == LearningCurve(10_000, 1.0, has_lexicon=True)
+    worth = curves.NUMBERS.head_start * curves.NUMBERS.half * 1e6  # at 10,000 pairs
+    ahead, later = found.after(300_000), LearningCurve(10_000, 1.0).after(300_000 + worth)
+    assert ahead and later and ahead.middle == pytest.approx(later.middle) and worth > 50_000
+
+
 @given(st.integers(3_000, 300_000), st.floats(0.05, 1), st.floats(0.15e6, 9e6), st.floats(1.01, 1.1))
 def test_more_training_and_more_known_text_lead_to_more(n_pairs, share, n_tokens, more):
     def middle(share, n_tokens):
@@ -176,6 +185,7 @@ def test_the_numbers_are_those_of_the_measured_runs(bench, measured):
 
 def test_four_of_five_runs_made_after_the_fit_are_inside_the_interval(bench, measured):
     checks = bench.ends([point for point in measured if point.role == "check"])
-    expected = [LearningCurve(run.pairs, run.trigrams, run.d_model).after(run.millions * 1e6) for run in checks]
+    curve_of = [LearningCurve(run.pairs, run.trigrams, run.d_model, run.has_lexicon) for run in checks]
+    expected = [curve.after(run.millions * 1e6) for curve, run in zip(curve_of, checks, strict=True)]
     inside = [one and one.low <= run.bleu <= one.high for one, run in zip(expected, checks, strict=True)]
     assert len(checks) >= 5 and sum(map(bool, inside)) >= 0.8 * len(checks)
