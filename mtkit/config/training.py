@@ -65,7 +65,8 @@ class TrainConfig(Section):
         description="peak learning rate, reached at the end of the warm-up. These runs have another default: a "
         "translator with init_from has 2e-4. A model with d_model up to 256 has 2e-3 if a budget leaves fewer than "
         "2,000 updates. A translator of this width also has it with schedule_free, if a budget or patience alone ends "
-        "the run",
+        "the run. It has 4e-3 with guided_alignment, at most 2 + 2 layers, a budget for fewer than 4,000 updates, and "
+        "no R-Drop",
     )
     schedule: Literal["auto", "schedule_free", "inverse_sqrt", "cosine", "constant"] = Field(
         "auto",

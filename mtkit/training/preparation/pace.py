@@ -67,7 +67,7 @@ def fit_batches(
 
     Values in the config take precedence. Otherwise, the batch size is the largest one, up to the default, that leaves
     enough updates, or the smallest. A model with too few updates gets fewer layers, then becomes narrower. A narrow
-    model with few updates, or without a schedule, gets twice the usual learning rate. A translator that sees its pairs
+    model with few updates, or without a schedule, gets a faster learning rate. A translator that sees its pairs
     few times gets no dropout, and one that sees them often gets R-Drop. training_s: seconds.
     make_updater: creates a temporary model to measure with. n_processes: number of processes that share an update.
     mixtures: the mixtures of the corpora; default: each pair once an epoch. reasons: receives each chosen value with
@@ -117,11 +117,12 @@ def fit_batches(
 def _with_rates(cfg: Config, n_updates: int, is_short: bool, reasons: dict[str, str]) -> Config:
     """Return cfg with the learning rate and the dropout of a run of n_updates. is_short: it has few epochs."""
     changed: dict[str, Any] = {}
-    rate = faster_rate(cfg.train, n_updates, cfg.model.d_model)
+    rate = faster_rate(cfg.train, n_updates, cfg.model)
     if rate is not None and "lr" not in cfg.train.model_fields_set and cfg.train.init_from is None:
         changed["train"] = cfg.train.model_copy(update={"lr": rate})
-        few = "with schedule_free" if cfg.train.schedule == "schedule_free" else "because the budget leaves few updates"
-        reasons["train.lr"] = f"{rate:g}, {few}"
+        is_of_any_run = rate == faster_rate(cfg.train, sys.maxsize, cfg.model)
+        why = f"with {cfg.train.schedule}" if is_of_any_run else "because the budget leaves few updates"
+        reasons["train.lr"] = f"{rate:g}, {why}"
     if (warmup := round(LONGEST_WARMUP * n_updates)) < cfg.train.warmup_steps:
         reasons["train.warmup_steps"] = f"about {warmup}, because it takes at most {LONGEST_WARMUP:.0%} of the budget"
     unwritten = {key: 0.0 for key in DROPOUTS if key not in cfg.model.model_fields_set and getattr(cfg.model, key)}

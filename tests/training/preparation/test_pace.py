@@ -64,28 +64,48 @@ def test_a_written_size_stands(fitted):
 
 
 @pytest.mark.parametrize(
-    ("schedule", "n_updates", "d_model", "lr"),
+    ("schedule", "train", "n_updates", "model", "rate"),
     [
-        ("cosine", 1999, 256, 2e-3),
-        ("cosine", 2000, 256, 1e-3),
-        ("cosine", 1999, 512, 1e-3),
-        ("schedule_free", 2000, 256, 2e-3),
-        ("schedule_free", 1999, 512, 1e-3),
+        ("cosine", {}, 1999, {"d_model": 256}, "0.002, because the budget"),
+        ("cosine", {}, 2000, {"d_model": 256}, None),
+        ("cosine", {}, 1999, {"d_model": 512}, None),
+        ("cosine", {"guided_alignment": 0.1}, 1999, {"d_model": 256}, "0.002, because the budget"),
+        ("schedule_free", {}, 1000, {"d_model": 256}, "0.002, with schedule_free"),
+        ("schedule_free", {"guided_alignment": 0.1}, 4000, {"d_model": 256}, "0.002, with schedule_free"),
+        ("schedule_free", {"guided_alignment": 0.1}, 3999, {"d_model": 256}, "0.004, because the budget"),
+        ("schedule_free", {"guided_alignment": 0.1, "r_drop": 3.0}, 999, {"d_model": 256}, "0.002, with schedule_free"),
+        ("schedule_free", {"guided_alignment": 0.1}, 1999, {"d_model": 512}, None),
+        ("schedule_free", {"guided_alignment": 0.1}, 1999, {"n_encoder_layers": 2}, "0.004, because the budget"),
+        ("schedule_free", {"guided_alignment": 0.1}, 1999, {"n_encoder_layers": 3}, "0.002, with schedule_free"),
+        ("schedule_free", {"guided_alignment": 0.1}, 1999, {"n_decoder_layers": 3}, "0.002, with schedule_free"),
     ],
 )
 def test_a_narrow_model_learns_faster_with_few_updates_or_no_schedule(
-    make_config, monkeypatch, schedule, n_updates, d_model, lr
+    make_config, monkeypatch, schedule, train, n_updates, model, rate
 ):
     monkeypatch.setattr(pace, "_seconds_per_update", lambda *args: 1.0)
-    cfg = make_config(model={"d_model": d_model}, max_steps=None, budget="2h", schedule=schedule)
+    cfg = make_config(model=model, max_steps=None, budget="2h", schedule=schedule, **{"r_drop": 0.0, **train})
     given, _ = fit_batches(cfg, TEN_PAIRS, cast(Any, lambda cfg: None), n_updates, n_processes=1)
     assert given.train.lr == 0.01, "a written rate stands"
     values = cfg.model_dump(mode="json", exclude_unset=True)
     del values["train"]["lr"]
+    reasons: dict[str, str] = {}
     cfg, _ = fit_batches(
-        Config.model_validate(values), TEN_PAIRS, cast(Any, lambda cfg: None), n_updates, n_processes=1
+        Config.model_validate(values), TEN_PAIRS, cast(Any, lambda cfg: None), n_updates, 1, reasons=reasons
     )
-    assert cfg.train.lr == lr
+    assert cfg.train.lr == float(rate.split(",")[0] if rate else 1e-3)
+    assert reasons.get("train.lr", "").startswith(rate or "")
+
+
+def test_a_run_that_gets_r_drop_learns_at_the_slower_rate(make_config, monkeypatch):
+    monkeypatch.setattr(pace, "_seconds_per_update", lambda *args: 1.0)
+    cfg = make_config(max_steps=None, budget="2h", schedule="schedule_free", guided_alignment=0.1, batch_tokens=100)
+    values = cfg.model_dump(mode="json", exclude_unset=True)
+    del values["train"]["lr"]
+    cfg = Config.model_validate(values)
+    for n_updates, rate in (8, 4e-3), (200, 2e-3):
+        fitted, _ = fit_batches(cfg, TEN_PAIRS, cast(Any, lambda cfg: None), n_updates, n_processes=1)
+        assert (fitted.train.lr, fitted.train.r_drop > 0) == (rate, rate == 2e-3)
 
 
 @pytest.fixture
