@@ -10,8 +10,8 @@ tokens: of all batches so far, in millions (slope: 1.63). trigrams: the share of
 three tokens that also occur in the training translations. It is low if there is little training text, if dev is about
 something else, and if the target language has many word forms. `scripts/results/curves.tsv` has the points, and
 `scripts/bench/learning_curve.py` fits the numbers. `mtkit.alignment.lexicon.start_from` makes a run begin with the
-lexicon: it then begins as if it had already read `start` tokens. It was fitted to English-German alone, at two
-learning rates.
+lexicon: it then begins as if it had already read `start` tokens. The runs behind this number are
+English-German, at two learning rates.
 """
 
 import math

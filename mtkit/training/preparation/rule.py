@@ -167,7 +167,8 @@ def should_have_r_drop(cfg: Config, n_reads: float) -> bool:
 def faster_rate(train: TrainConfig, n_updates: int, model: ModelConfig) -> float | None:
     """Return the learning rate of a narrow model: twice train.lr if it has few updates or no schedule, else None.
 
-    Without a schedule, it is four times train.lr if a shallow model with few updates begins with the lexicon.
+    Without a schedule, it is four times train.lr if a shallow model with few updates begins with the lexicon and has no
+    R-Drop.
     """
     if model.d_model > _NARROW:
         return None
