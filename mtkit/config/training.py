@@ -232,6 +232,11 @@ class TrainConfig(Section):
         return self
 
     @property
+    def begins_with_lexicon(self) -> bool:
+        """Whether the weights of a translator begin with the lexicon of its text (`mtkit.alignment.lexicon`)."""
+        return self.guided_alignment > 0 and self.init_from is None
+
+    @property
     def has_no_limit(self) -> bool:
         """Whether train.patience alone ends the run."""
         return not (self.max_steps or self.max_epochs or self.max_minutes or self.budget)

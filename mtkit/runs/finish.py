@@ -62,7 +62,7 @@ def finish(run: Prepared, state: TrainState, model: Network, limits: Sequence[st
         "averaged_steps": steps,
         "minutes": round(state.seconds / 60, 2),
         CHOSEN: chosen_keys(run.run_dir),
-        LEXICON_START: run.cfg.train.guided_alignment > 0 and run.cfg.train.init_from is None,
+        LEXICON_START: run.cfg.train.begins_with_lexicon,
         "data_fingerprint": state.train_fingerprint,
         "dev": scores.figures(),
         "dev_metrics": [asdict(score) for score in of_first],

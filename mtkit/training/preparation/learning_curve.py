@@ -125,7 +125,7 @@ def learning_curve(cfg: Config, train: EncodedCorpus, dev: Sequence[EncodedCorpu
     known, wanted = np.unique(_trigrams(train.tgt)), np.concatenate([_trigrams(corpus.tgt) for corpus in dev])
     train.release()
     trigrams = round(float(np.isin(wanted, known).mean()), 4)
-    return LearningCurve(train.n_pairs, trigrams, cfg.model.d_model, has_lexicon=cfg.train.guided_alignment > 0)
+    return LearningCurve(train.n_pairs, trigrams, cfg.model.d_model, has_lexicon=cfg.train.begins_with_lexicon)
 
 
 def _trigrams(side: EncodedSide) -> Int64s:

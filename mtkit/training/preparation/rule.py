@@ -176,7 +176,7 @@ def faster_rate(train: TrainConfig, n_updates: int, model: ModelConfig) -> float
         return 2 * train.lr if n_updates < _FEW_UPDATES else None
     is_shallow = all(getattr(model, key) <= n_layers for key, n_layers in SHALLOW_MODEL.items())
     is_quick = is_shallow and n_updates < _FEW_AFTER_LEXICON and not train.r_drop
-    return (4 if train.guided_alignment and is_quick else 2) * train.lr
+    return (4 if train.begins_with_lexicon and is_quick else 2) * train.lr
 
 
 _TUNING_LR, _TUNING_WARMUP = 2e-4, 100
